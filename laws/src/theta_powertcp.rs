@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! θ-PowerTCP: power-based congestion control from round-trip times alone (PowerTCP, NSDI'22, §3.5 and Appendix D).
+//!
+//! It believes that the window a path can take is what it takes now, divided by its *power*: how full the path is (RTT
+//! over base RTT, the voltage) times how fast it fills (one plus the RTT's gradient, the current). At rest the power is
+//! θ/τ, and the window comes to rest at a queue of β, the additive increase. Under congestion this is PowerTCP; on an
+//! idle path the current cannot be seen, and the window grows by β per round.
+//!
+//! ```text
+//! Γ_norm   = (dθ/ds + 1) θ/τ                                      Algorithm 2, line 13
+//! Γ_smooth = (Γ_smooth (τ − Δs) + Γ_norm Δs) / τ                  line 14
+//! w        = γ (w_old/Γ_smooth + β) + (1 − γ) w, once per round    line 20
+//! rate     = w/τ                                                  line 6
+//! ```
+//!
+//! Four things are done otherwise than a literal reading would, each shown by a test:
+//! - Time runs at the *sender*: a gradient per time of sending (Δs) is what the proof means by the current, as a queue
+//!   grows with what is sent into it. θ̇ + 1 is then Δt/Δs, ACK spacing over packet spacing, positive whatever happens;
+//!   per time of ACKs it is 2 − Δs/Δt, the same to first order, but far below zero when a sender that has just cut its
+//!   window waits for its flight to drain, and the window leaps.
+//! - Γ_norm Δs is computed as Δt θ/τ: nothing is divided by a time that may be zero. θ is the mean of two samples.
+//! - The first packet of a round belongs to the new window, and the gap before it to no window at all: neither enters
+//!   the power of the round.
+//! - w_old is the window before the last update. The first ACK of a round ends it; what Γ_smooth then remembers, the
+//!   last τ of ACKs, are packets that were sent *before* the last update, under the window of that time. Pairing Γ
+//!   with any other window breaks the proof (Eq. 13), and visibly so: with the present one the window rings at a sixth
+//!   of the round rate and never comes to rest.
+//!
+//! τ comes from [`BaseRtt`]; the law stands and falls with it.
+
+use super::base_rtt::BaseRtt;
+use super::law::{Ack, ConfigError, HopHistory, Law, Path};
+use super::math::{self, MAX_CWND, ONE_PACKET, RECIPROCAL_SHIFT};
+use super::window::Window;
+
+/// Fractional bits of a power. 24, because up to 4000 ACKs per round each round down once: 2^-24 times 4000 is 0.02 %.
+pub const POWER_SHIFT: u32 = 24;
+/// A path at rest, exactly full, without queue.
+pub const POWER_ONE: u32 = 1 << POWER_SHIFT;
+/// Power is kept from 1/16 to 127: a window grows at most 16-fold in a round and shrinks to no less than 1/127.
+const POWER_BOUNDS: (i64, i64) = ((POWER_ONE >> 4) as i64, (POWER_ONE as i64) * 127);
+/// An RTT counts as at most 64 base RTTs, which keeps every product below within 62 bits.
+const MAX_RTT_SHIFT: u32 = 6;
+/// Host rates are kept as packets per ns in Q40: 8e-9 at 100 kbit/s and jumbo frames, below 20 at 10 Tbit/s.
+const PACKETS_PER_NS_SHIFT: u32 = 40;
+/// The gentle start begins with the kernel's initial window (RFC 6928).
+const GENTLE_START: u64 = 10 * ONE_PACKET;
+/// ... and ends when the path has become this full: β's own share of a queue is a tenth.
+const GENTLE_END: u32 = POWER_ONE + (POWER_ONE >> 2);
+/// While τ is being probed, the flow runs at a quarter: enough to drain its own queue within one round.
+const DRAIN_SHIFT: u32 = 2;
+/// A sender must be able to have this many packets under way beyond what the law asks for, for its peer's delayed
+/// ACKs and its own bursts.
+const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
+
+/// The flow is in its gentle start.
+const FLAG_GENTLE: u8 = 1;
+/// The power was measured in this round.
+const FLAG_MEASURED: u8 = 2;
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// γ, percent: the weight of a new window against the old. 1 to 100; the paper recommends 90.
+    pub gamma_percent: u32,
+    /// N: flows expected to share the host's link; β is a window of HostBw·τ/N. 1 to 1000. At rest a lone flow keeps a
+    /// queue of τ/N, so that 10 costs a tenth of a base RTT and forgives a τ that is a tenth too short.
+    pub flows_per_host: u32,
+    /// 0 = the first round at line rate, as the paper has it; 1 = from ten packets, doubling.
+    pub gentle_start: u32,
+    /// The least window, thousandths of a packet. 1 to 1000.
+    pub min_cwnd_millipackets: u32,
+    /// The largest, packets. 2 to 262144.
+    pub max_cwnd_packets: u32,
+    /// How long a learned base RTT stays fresh, us. 0 = for ever, or 1000 to 10 s.
+    pub probe_interval_us: u32,
+    /// Added to a learned base RTT, ns, for hosts whose own delays jitter. 0 to 60 us.
+    pub base_rtt_margin_ns: u32,
+    /// 1 = answer ECN marks as DCTCP does, 0 = leave them.
+    pub ecn: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            gamma_percent: 90,
+            flows_per_host: 10,
+            gentle_start: 0,
+            min_cwnd_millipackets: 10,
+            max_cwnd_packets: 1 << 18,
+            probe_interval_us: 100_000,
+            base_rtt_margin_ns: 0,
+            ecn: 1,
+        }
+    }
+}
+
+/// A checked [`Config`].
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// γ in Q16, 1 to 65536.
+    gamma: u32,
+    /// 1/N in Q32, rounded up: at least 2^32/1000.
+    share: u64,
+    min_cwnd: u64,
+    max_cwnd: u64,
+    probe_interval_us: u32,
+    margin_ns: u16,
+    gentle: bool,
+    ecn: bool,
+}
+
+/// θ-PowerTCP's state.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThetaPowerTcp {
+    window: Window,
+    base: BaseRtt,
+    /// w_old, Q20: the window before the last update.
+    old_cwnd: u64,
+    /// 2^56/τ.
+    inverse_tau: u64,
+    /// HostBw in packets per ns, Q40.
+    packets_per_ns: u64,
+    /// Γ_smooth in Q24; zero = no sample yet.
+    power: u32,
+    /// RTT of the last sample, ns; zero = none.
+    prev_rtt_ns: u32,
+    /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only chooses between
+    /// weights that all let the new sample win.
+    prev_ns: u32,
+    flags: u8,
+    pad: [u8; 3],
+}
+
+super::assert_state!(ThetaPowerTcp);
+
+impl ThetaPowerTcp {
+    /// The base RTT in use, ns.
+    #[must_use]
+    pub fn base_rtt_ns(&self) -> u32 {
+        self.base.tau_ns()
+    }
+
+    /// Γ_smooth in Q24 ([`POWER_ONE`] = exactly full); zero before the first sample.
+    #[must_use]
+    pub fn power(&self) -> u32 {
+        self.power
+    }
+
+    fn host_bdp(&self) -> u64 {
+        // 2^30 of time times 2^45 of rate, in 128 bits, shifted to Q20.
+        let shift = PACKETS_PER_NS_SHIFT - math::CWND_SHIFT;
+        math::mul_shift(u64::from(self.base.tau_ns()), self.packets_per_ns, shift).min(MAX_CWND)
+    }
+
+    fn beta(&self, params: &Params) -> u64 {
+        math::mul_shift(self.host_bdp(), params.share, 32)
+    }
+
+    /// What a lone flow can use: HostBw·τ, β, the bursts it cannot avoid, and as much again for a τ that is too short.
+    fn max_cwnd(&self, params: &Params) -> u64 {
+        let bdp = self.host_bdp();
+        (bdp << 1)
+            .saturating_add(BURST_ALLOWANCE)
+            .min(params.max_cwnd)
+    }
+
+    fn set_rates(&mut self, path: &Path) {
+        let bytes_per_ns = path.line_rate();
+        // line_rate < 2^41, wire ≥ 1, so that packets per second fit 41 bits and Q20 of them 61.
+        let per_second = math::div(bytes_per_ns << math::CWND_SHIFT, u64::from(path.wire()));
+        // Q40 per ns = Q20 per s << 20 / 1e9; 2^61 << 20 needs the wide path.
+        self.packets_per_ns = math::mul_div(
+            per_second,
+            1 << (PACKETS_PER_NS_SHIFT - math::CWND_SHIFT),
+            math::NS_PER_S,
+        );
+        self.refresh_tau();
+    }
+
+    fn refresh_tau(&mut self) {
+        self.inverse_tau = math::reciprocal(self.base.tau_ns());
+    }
+
+    /// Algorithm 2, NORMPOWER.
+    #[inline]
+    fn measure(&mut self, ack: &Ack<'_>) {
+        if ack.rtt_ns == 0 {
+            return;
+        }
+        self.flags |= FLAG_MEASURED;
+        let tau = self.base.tau_ns();
+        // τ ≤ 2^30, so that the limit fits 36 bits, and a difference of two RTTs and a Δt ≤ τ fits 65τ.
+        let limit = i64::from(tau) << MAX_RTT_SHIFT;
+        let rtt = i64::from(ack.rtt_ns).min(limit);
+        let prev_rtt = i64::from(self.prev_rtt_ns).min(limit);
+        let now = ack.now_ns as u32;
+        let dt = i64::from(now.wrapping_sub(self.prev_ns)).min(limit);
+        self.prev_ns = now;
+        self.prev_rtt_ns = rtt as u32;
+
+        let inverse = self.inverse_tau as i64;
+        const SHIFT: u32 = RECIPROCAL_SHIFT - POWER_SHIFT;
+        // In units of τ; |ns| is at most 128τ, and 2^56/τ times that is 2^63.
+        let scale = |ns: i64| ns.wrapping_mul(inverse) >> SHIFT;
+
+        // Between the sending of the two packets.
+        let ds = dt.wrapping_sub(rtt.wrapping_sub(prev_rtt));
+        let voltage = scale(rtt.wrapping_add(prev_rtt) >> 1);
+        let smooth = i64::from(self.power);
+        let power = if prev_rtt == 0 {
+            scale(rtt)
+        } else if ds < i64::from(tau) {
+            // Below 2^24 · 2^31 each, or 2^31 · 2^31 when the step is backwards.
+            let fresh = scale(dt).wrapping_mul(voltage);
+            let faded = scale(ds).wrapping_mul(smooth);
+            smooth.wrapping_add(fresh.wrapping_sub(faded) >> POWER_SHIFT)
+        } else {
+            // Less than one sample per τ: the newest stands alone. Δt ≤ 64τ, so that 2^36 << 24 fits.
+            let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
+            current.wrapping_mul(voltage) >> POWER_SHIFT
+        };
+        self.power = power.clamp(POWER_BOUNDS.0, POWER_BOUNDS.1) as u32;
+    }
+
+    /// Algorithm 2, UPDATEWINDOW.
+    fn update(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
+        let cut = if params.ecn {
+            self.window.ecn_cut(delivered)
+        } else {
+            0
+        };
+        let now = self.window.cwnd();
+        let power = u64::from(self.power.max(1));
+        // 2^38 << 24 fits 62 bits.
+        let fair = (self.old_cwnd << POWER_SHIFT)
+            .checked_div(power)
+            .unwrap_or(now);
+        let target = fair.saturating_add(self.beta(params));
+        let mut cwnd = blend(now, target, params.gamma);
+        if self.flags & FLAG_GENTLE != 0 {
+            if self.power < GENTLE_END && cut == 0 {
+                cwnd = now << 1;
+            } else {
+                self.flags &= !FLAG_GENTLE;
+            }
+        }
+        if ack.app_limited {
+            cwnd = cwnd.min(now);
+        }
+        if cut != 0 {
+            cwnd = cwnd.min(now.saturating_sub(cut));
+        }
+        self.window
+            .set(cwnd, params.min_cwnd, self.max_cwnd(params));
+        self.old_cwnd = now;
+    }
+}
+
+/// `γ new + (1 − γ) old`, with γ in Q16; windows are below 2^44.
+#[inline]
+fn blend(old: u64, new: u64, gamma: u32) -> u64 {
+    let gamma = u64::from(gamma);
+    let keep = 65536u64.saturating_sub(gamma);
+    new.min(MAX_CWND << 4)
+        .wrapping_mul(gamma)
+        .wrapping_add(old.wrapping_mul(keep))
+        >> 16
+}
+
+impl Law for ThetaPowerTcp {
+    type Config = Config;
+    type Params = Params;
+    const NAME: &'static str = "theta_powertcp";
+
+    fn prepare(c: &Config) -> Result<Params, ConfigError> {
+        let gamma = ConfigError::check("gamma_percent", c.gamma_percent, 1, 100)?;
+        let flows = ConfigError::check("flows_per_host", c.flows_per_host, 1, 1000)?;
+        let min = ConfigError::check("min_cwnd_millipackets", c.min_cwnd_millipackets, 1, 1000)?;
+        let max = ConfigError::check("max_cwnd_packets", c.max_cwnd_packets, 2, 1 << 18)?;
+        let margin = ConfigError::check("base_rtt_margin_ns", c.base_rtt_margin_ns, 0, 60_000)?;
+        if c.probe_interval_us != 0 {
+            ConfigError::check("probe_interval_us", c.probe_interval_us, 1000, 10_000_000)?;
+        }
+        Ok(Params {
+            gamma: (gamma << 16) / 100,
+            share: math::div((1 << 32) + u64::from(flows) - 1, u64::from(flows)),
+            min_cwnd: u64::from(min) * ONE_PACKET / 1000,
+            max_cwnd: u64::from(max) << math::CWND_SHIFT,
+            probe_interval_us: c.probe_interval_us,
+            margin_ns: margin as u16,
+            gentle: ConfigError::check("gentle_start", c.gentle_start, 0, 1)? != 0,
+            ecn: ConfigError::check("ecn", c.ecn, 0, 1)? != 0,
+        })
+    }
+
+    fn start(&mut self, params: &Params, path: &Path, _now_ns: u64) {
+        let mut path = *path;
+        path.clock_ns = path.clock_ns.saturating_add(params.margin_ns);
+        *self = Self {
+            base: BaseRtt::new(&path),
+            ..Self::default()
+        };
+        self.set_rates(&path);
+        let start = if params.gentle {
+            self.flags |= FLAG_GENTLE;
+            GENTLE_START.min(self.host_bdp())
+        } else {
+            self.host_bdp()
+        };
+        // At least two packets, so that the first round can tell a gradient.
+        self.window = Window::new(&path, start.max(2 * ONE_PACKET).min(params.max_cwnd));
+        self.old_cwnd = self.window.cwnd();
+    }
+
+    fn path_changed(&mut self, params: &Params, path: &Path) {
+        if !self.started() {
+            return;
+        }
+        let mut path = *path;
+        path.clock_ns = path.clock_ns.saturating_add(params.margin_ns);
+        self.window.set_path(&path);
+        self.base.set_path(&path);
+        self.set_rates(&path);
+    }
+
+    #[inline]
+    fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        if ack.rtt_ns != 0
+            && self.base.on_sample(
+                ack.rtt_ns,
+                ack.full_size,
+                ack.now_ns,
+                params.probe_interval_us,
+            )
+        {
+            self.refresh_tau();
+        }
+        let Some(delivered) = self.window.round_ended(ack) else {
+            self.measure(ack);
+            return self
+                .window
+                .slow_start(ack, params.min_cwnd, params.max_cwnd)
+                .is_some();
+        };
+        let was_draining = self.base.draining();
+        if self
+            .base
+            .on_round(ack.now_ns, params.probe_interval_us, ack.app_limited)
+        {
+            self.refresh_tau();
+        }
+        if was_draining || self.base.draining() {
+            // The power of a drain is not the power of the window: forget it when the drain is over.
+            self.prev_rtt_ns = 0;
+            self.old_cwnd = self.window.cwnd();
+            return true;
+        }
+        if self.flags & FLAG_MEASURED == 0 {
+            // A window of a packet or less has one sample per round and no gradient: its voltage is its power.
+            self.prev_rtt_ns = 0;
+            self.measure(ack);
+        }
+        if self
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_none()
+            && self.power != 0
+        {
+            self.update(params, ack, delivered);
+        }
+        // This packet is the first under the new window; the gap before it belongs to neither.
+        self.flags &= !FLAG_MEASURED;
+        self.prev_rtt_ns = ack.rtt_ns;
+        self.prev_ns = ack.now_ns as u32;
+        true
+    }
+
+    fn on_loss(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            self.flags &= !FLAG_GENTLE;
+            self.window.halve(params.min_cwnd);
+        }
+    }
+
+    fn on_timeout(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            self.flags &= !FLAG_GENTLE;
+            self.window.collapse(params.min_cwnd);
+        }
+    }
+
+    fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            // Nothing is known of the path any more: as a new flow, but not faster than before.
+            let cwnd = self.window.cwnd().min(self.host_bdp());
+            self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+            self.window.restart_round();
+            self.prev_rtt_ns = 0;
+        }
+    }
+
+    fn cwnd(&self) -> u64 {
+        let cwnd = self.window.cwnd();
+        if self.base.draining() {
+            (cwnd >> DRAIN_SHIFT).max(ONE_PACKET.min(cwnd))
+        } else {
+            cwnd
+        }
+    }
+
+    fn pacing_rate(&self, _params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
+        // Not beyond the host's own rate; a packet a second at the least.
+        let cwnd = self.cwnd().min(self.host_bdp().max(ONE_PACKET));
+        math::rate(cwnd, self.window.mss(), self.inverse_tau).max(u64::from(self.window.mss()))
+    }
+
+    fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The congestion window, and what all laws do with it in the same way.
+//!
+//! It believes that packets delivered are the best clock there is: a round trip is over when a packet is acknowledged
+//! that was sent after the round began, however late or early its ACK. Where a law's paper says nothing about loss or
+//! ECN, this is what happens, and it is what DCTCP does: halve on loss, once per recovery; go back to slow start on a
+//! timeout; on marks, cut by half of their smoothed share, once per round (RFC 8257).
+
+use super::law::{Ack, Path};
+use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
+
+/// A remembered window needs less precision than the live one: 14 fractional bits put 2^18 packets into 32 bits.
+const SAVED_SHIFT: u32 = CWND_SHIFT - 14;
+/// RFC 8257's g: the share of marked packets is smoothed over 16 rounds.
+const ECN_GAIN_SHIFT: u32 = 4;
+/// A share of one, in [`Window::alpha`].
+const ALPHA_ONE: u32 = 1 << 10;
+
+/// [`Window::round_end`] is set.
+const IN_ROUND: u8 = 1;
+/// No growth until the next round ends, because of a loss; two rounds when both are set.
+const HOLD: u8 = 2;
+const HOLD_MORE: u8 = 4;
+
+/// The congestion window of one flow and its rounds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// Packets in Q20; zero = the flow has not started.
+    cwnd: u64,
+    /// What it was before the last reduction by a loss, Q14; zero = there was none.
+    prior: u32,
+    /// Slow start runs up to here, Q14; zero = it does not run.
+    ssthresh: u32,
+    /// The round ends when a packet sent after this many deliveries is acknowledged.
+    round_end: u32,
+    /// Marked packets in this round.
+    ce: u16,
+    /// Smoothed share of marked packets, 1024 = all.
+    alpha: u16,
+    /// Payload of a full-size packet, bytes.
+    mss: u16,
+    /// The same on the wire, bytes.
+    wire: u16,
+    flags: u8,
+    /// Timeouts since the last progress.
+    timeouts: u8,
+}
+
+impl Window {
+    /// The window of a flow that starts with `cwnd` packets (Q20).
+    #[must_use]
+    pub fn new(path: &Path, cwnd: u64) -> Self {
+        let mut window = Self {
+            cwnd: cwnd.clamp(1, MAX_CWND),
+            ..Self::default()
+        };
+        window.set_path(path);
+        window
+    }
+
+    /// Takes over the packet sizes of `path`.
+    pub fn set_path(&mut self, path: &Path) {
+        self.mss = path.mss();
+        self.wire = path.wire();
+    }
+
+    /// Packets in Q20; zero until the flow starts.
+    #[inline]
+    #[must_use]
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// Sets the window, within the law's bounds and never to zero. While a loss is being repaired it cannot grow.
+    #[inline]
+    pub fn set(&mut self, cwnd: u64, min: u64, max: u64) {
+        let max = if self.flags & (HOLD | HOLD_MORE) == 0 {
+            max
+        } else {
+            max.min(self.cwnd)
+        };
+        self.cwnd = cwnd.min(max).max(min).clamp(1, MAX_CWND);
+    }
+
+    /// Payload of a full-size packet, bytes.
+    #[inline]
+    #[must_use]
+    pub fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// A full-size packet on the wire, bytes.
+    #[inline]
+    #[must_use]
+    pub fn wire(&self) -> u16 {
+        self.wire
+    }
+
+    /// Counts an ACK. When it ends a round, the packets delivered in that round.
+    #[inline]
+    pub fn round_ended(&mut self, ack: &Ack<'_>) -> Option<u32> {
+        if ack.ce != 0 {
+            self.ce = self.ce.saturating_add(ack.ce.min(u16::MAX as u32) as u16);
+        }
+        if self.flags & IN_ROUND == 0 {
+            self.begin_round(ack);
+            return None;
+        }
+        if !math::at_or_after(ack.prior_delivered, self.round_end) {
+            return None;
+        }
+        let delivered = ack.delivered.wrapping_sub(self.round_end);
+        self.begin_round(ack);
+        // HOLD_MORE becomes HOLD, HOLD goes.
+        self.flags = (self.flags & !(HOLD | HOLD_MORE)) | ((self.flags & HOLD_MORE) >> 1);
+        Some(delivered)
+    }
+
+    fn begin_round(&mut self, ack: &Ack<'_>) {
+        self.round_end = ack.delivered;
+        self.flags |= IN_ROUND;
+    }
+
+    /// Lets the next ACK begin a new round, as after an idle time.
+    pub fn restart_round(&mut self) {
+        self.flags &= !IN_ROUND;
+        self.ce = 0;
+    }
+
+    /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take off the window (Q20).
+    pub fn ecn_cut(&mut self, delivered: u32) -> u64 {
+        let ce = u32::from(self.ce);
+        self.ce = 0;
+        let mut alpha = u32::from(self.alpha);
+        // Small values must also decay to zero.
+        alpha = alpha.saturating_sub((alpha >> ECN_GAIN_SHIFT).max(1));
+        if ce == 0 {
+            self.alpha = alpha as u16;
+            return 0;
+        }
+        let share = (ce.saturating_mul(ALPHA_ONE >> ECN_GAIN_SHIFT))
+            .checked_div(delivered)
+            .unwrap_or(ALPHA_ONE);
+        alpha = alpha.saturating_add(share).min(ALPHA_ONE);
+        self.alpha = alpha as u16;
+        // 2^38 of window times 2^10 of share.
+        self.cwnd.wrapping_mul(u64::from(alpha)) >> 11
+    }
+
+    /// Whether a loss was found less than two rounds ago and not yet repaired.
+    #[inline]
+    #[must_use]
+    pub fn in_recovery(&self) -> bool {
+        self.flags & (HOLD | HOLD_MORE) != 0
+    }
+
+    /// Remembers the window for an undo, and lets it not grow for up to two rounds.
+    pub fn enter_recovery(&mut self) {
+        if !self.in_recovery() {
+            self.prior = (self.cwnd >> SAVED_SHIFT).min(u32::MAX as u64) as u32;
+        }
+        self.flags |= HOLD | HOLD_MORE;
+    }
+
+    /// RFC 8257 §3.5: a loss halves the window.
+    pub fn halve(&mut self, min: u64) {
+        if self.in_recovery() {
+            return;
+        }
+        self.enter_recovery();
+        self.cwnd = (self.cwnd >> 1).max(min).max(1);
+    }
+
+    /// A timeout: slow start from one packet to half the window.
+    pub fn collapse(&mut self, min: u64) {
+        self.enter_recovery();
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.ssthresh == 0 {
+            self.ssthresh = ((self.cwnd >> (SAVED_SHIFT + 1)).min(u32::MAX as u64) as u32).max(1);
+        }
+        self.cwnd = self.cwnd.min(ONE_PACKET.max(min)).max(1);
+        self.flags &= !(HOLD | HOLD_MORE);
+    }
+
+    /// Slow start after a timeout: a packet more for each one delivered. None when it does not run.
+    #[inline]
+    pub fn slow_start(&mut self, ack: &Ack<'_>, min: u64, max: u64) -> Option<()> {
+        if self.ssthresh == 0 {
+            return None;
+        }
+        let limit = u64::from(self.ssthresh) << SAVED_SHIFT;
+        let grown = self.cwnd.saturating_add(u64::from(ack.acked) << CWND_SHIFT);
+        if grown >= limit {
+            self.ssthresh = 0;
+        }
+        self.set(grown.min(limit.max(self.cwnd)), min, max);
+        Some(())
+    }
+
+    /// Timeouts since the last progress.
+    #[must_use]
+    pub fn timeouts(&self) -> u8 {
+        self.timeouts
+    }
+
+    /// Counts a timeout.
+    pub fn count_timeout(&mut self) -> u8 {
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.timeouts
+    }
+
+    /// Something was delivered: the next timeout is again the first.
+    #[inline]
+    pub fn forget_timeouts(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// The loss is repaired: the window may grow again.
+    pub fn recovered(&mut self) {
+        self.flags &= !(HOLD | HOLD_MORE);
+        self.timeouts = 0;
+    }
+
+    /// Takes back the last reduction by a loss.
+    pub fn undo(&mut self) {
+        if self.prior == 0 {
+            return;
+        }
+        self.cwnd = self
+            .cwnd
+            .max(u64::from(self.prior) << SAVED_SHIFT)
+            .min(MAX_CWND);
+        self.prior = 0;
+        self.ssthresh = 0;
+        self.recovered();
+    }
+
+    /// Whole packets; the largest number when slow start does not run, as the kernel has it.
+    #[must_use]
+    pub fn ssthresh_packets(&self) -> u32 {
+        if self.ssthresh == 0 {
+            0x7fff_ffff
+        } else {
+            (self.ssthresh >> 14).max(2)
+        }
+    }
+}
