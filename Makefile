@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+# Entry points for people; the kernel's build system reads Kbuild instead.
+
+# Under the kernel's build (make -C KERNEL M=...) this file is not read. Everything below runs here.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+TOP := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+BUILD := $(TOP)/build
+ENTER := $(TOP)/scripts/enter
+# The kernel's compilers are Debian 13's own, the tools are compiled with a newer Rust.
+KENTER := FATHOM_PATH=/usr/sbin:/usr/bin:/sbin:/bin $(ENTER)
+# Static, so that what the sysroot builds runs on the host, in the lab and in the VM.
+TARGET := x86_64-unknown-linux-gnu
+CARGO := $(ENTER) env CARGO_TARGET_DIR=$(BUILD)/target CARGO_BUILD_TARGET=$(TARGET) \
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" cargo
+JOBS := $(shell nproc)
+
+.PHONY: help
+help: ## this list
+	@echo "Fathom: congestion control for datacenter TCP that reads the network."
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@echo
+	@echo "  KDIR=DIR make modules   build the modules for your own Rust-enabled kernel tree"
+	@echo "  FATHOM_CACHE=DIR        keep sysroot and kernel trees there (default: ~/.cache/fathom)"
+
+# --- two commands ---------------------------------------------------------------------------------------
+.PHONY: demo
+demo: tools modules ## see it work: an incast of eight in the lab, one table
+	@scripts/demo
+
+.PHONY: test
+test: tools modules vm ## all tests: unit, lab, stock kernel in a VM
+	@scripts/test
+
+# --- parts ------------------------------------------------------------------------------------------------
+.PHONY: setup
+setup: ## host packages, sysroot, toolchains, kernel trees (all cached)
+	@scripts/setup
+	@scripts/paths $(BUILD)/paths
+
+.PHONY: update
+update: ## look up anew which kernel Debian's backports offer
+	@scripts/setup --update
+	@scripts/paths $(BUILD)/paths
+
+.PHONY: tools
+tools: setup ## build/bin/fathom, and the program inside lab and VM
+	@$(CARGO) build --quiet --release --locked -p fathom -p fathom-init
+	@mkdir -p $(BUILD)/bin
+	@for b in fathom fathom-init; do cmp -s $(BUILD)/target/$(TARGET)/release/$$b $(BUILD)/bin/$$b || \
+		cp $(BUILD)/target/$(TARGET)/release/$$b $(BUILD)/bin/; done
+
+.PHONY: modules
+ifdef KDIR
+modules: ## kernel modules, for the stock kernel and the lab
+	@scripts/check-kdir "$(KDIR)"
+	@$(MAKE) -C "$(KDIR)" M=$(TOP) MO=$(BUILD)/kdir modules
+	@echo "modules: $(BUILD)/kdir/kmod/"
+else
+modules: setup
+	@scripts/modules $(BUILD)
+endif
+
+.PHONY: vm
+vm: modules ## what the VM boots: modules and modprobe, beside the stock kernel
+	@. scripts/lib.sh; $(ENTER) sh scripts/stage-vm "$$LINUX" "$$KABI" $(BUILD)/stock/kmod $(BUILD)/vm
+
+.PHONY: check
+check: setup ## formatting, lints, docs, shell scripts, where unsafe lives
+	@scripts/check
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf $(BUILD)
+
+.PHONY: distclean
+distclean: clean ## remove the cache too (sysroot, kernel trees)
+	@scripts/uncache

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What kapi needs of the kernel beyond the kernel's own Rust bindings. Read by bindgen alone. */
+#include <net/tcp.h>
+#include <linux/inet_diag.h>
+
+/* bindgen does not evaluate BIT(). */
+const u32 FATHOM_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED;
+const u32 FATHOM_CONG_NEEDS_ECN = TCP_CONG_NEEDS_ECN;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Any law of `laws/` as a congestion control of the kernel.
+//!
+//! Translates: a rate sample becomes the law's [`Ack`], its answer becomes window and pacing rate, and
+//! TCP's loss recovery becomes the law's events. What is true of one law is true of all, so this is
+//! written once; a module adds its parameters and its name.
+
+use crate::{
+    kapi::{
+        cong::{CongestionControl, Info},
+        plain::Plain,
+        sock::{CaState, RateSample, Sock},
+    },
+    laws::{Ack, Int, Law, Path},
+};
+use core::marker::PhantomData;
+use kernel::{prelude::*, sync::SetOnce};
+
+/// What a module says about its law: the parameters it was loaded with, checked.
+pub(crate) trait Tenant: 'static {
+    /// The law.
+    type Law: Law + Plain;
+
+    /// Set once, before the congestion control is registered.
+    fn settings() -> &'static SetOnce<Settings<Self::Law>>;
+
+    /// The base RTT that the law goes by at present, microseconds, for `ss -i`.
+    fn base_rtt_us(law: &Self::Law) -> u32;
+
+    /// How congested the law believes the path to be, 256 = exactly full; `ss -i` shows it as the
+    /// pacing gain, in units of 1.
+    fn gauge(law: &Self::Law) -> u32;
+}
+
+/// The parameters of a module.
+pub(crate) struct Settings<L: Law> {
+    /// Those of the law itself.
+    pub(crate) law: L::Params,
+    /// Rate of the host's link, bytes a second; 0 = unknown.
+    pub(crate) line_rate: u64,
+    /// Base RTT, ns; 0 = learn it.
+    pub(crate) base_rtt_ns: u32,
+}
+
+/// The private area of a socket.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct State<L> {
+    law: L,
+    /// Bytes acknowledged at the last ACK: with the packets acknowledged since, it tells whether those
+    /// were of full size.
+    bytes_acked: u32,
+    /// The MSS that the law was told of.
+    mss: u16,
+    _pad: u16,
+}
+
+/// The congestion control that runs the law of `T`.
+pub(crate) struct LawCc<T>(PhantomData<T>);
+
+/// TCP takes its time stamps from a microsecond clock, whatever the clock beneath counts.
+const CLOCK_NS: u16 = 1000;
+/// Preamble, Ethernet header, checksum and inter-frame gap: what a packet occupies on an Ethernet link
+/// besides its IP datagram, bytes.
+const ETHERNET: u32 = 8 + 14 + 4 + 12;
+
+/// RTTs beyond 4 s say nothing more to a datacenter law: that is what 32 bits of nanoseconds hold.
+fn us_to_ns(us: u32) -> u32 {
+    us.saturating_mul(1000)
+}
+
+/// The path as the socket and the module's parameters know it.
+fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
+    let overhead = ETHERNET + sk.network_header_len() + sk.tcp_header_len();
+    Path {
+        line_rate: settings.line_rate,
+        base_rtt_ns: settings.base_rtt_ns,
+        handshake_rtt_ns: us_to_ns(sk.srtt_us()),
+        clock_ns: CLOCK_NS,
+        mss: sk.mss().min(u16::MAX.into()) as u16,
+        overhead: overhead.min(u16::MAX.into()) as u16,
+        hops: 0,
+    }
+}
+
+/// Hands the law's answer to TCP.
+fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params, least: u32) {
+    sk.set_cwnd(law.cwnd_packets().max(least));
+    sk.set_pacing_rate(law.pacing_rate(params));
+}
+
+impl<T: Tenant> LawCc<T> {
+    fn settings() -> Option<&'static Settings<T::Law>> {
+        T::settings().as_ref()
+    }
+}
+
+#[vtable]
+impl<T: Tenant> CongestionControl for LawCc<T> {
+    type State = State<T::Law>;
+    const NAME: &'static str = T::Law::NAME;
+    const NON_RESTRICTED: bool = false;
+
+    fn init(sk: &Sock<'_>, ca: &mut Self::State) {
+        let Some(settings) = Self::settings() else { return };
+        let path = path(sk, settings);
+        ca.mss = path.mss;
+        ca.bytes_acked = sk.bytes_acked();
+        ca.law.start(&settings.law, &path, sk.clock_ns());
+        sk.need_pacing();
+        sk.set_ssthresh(ca.law.ssthresh());
+        apply(sk, &ca.law, &settings.law, 1);
+    }
+
+    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, rs: &RateSample) {
+        let Some(settings) = Self::settings() else { return };
+        if !ca.law.started() {
+            return; // The SYN-ACK of an active open comes before `init`.
+        }
+        if u32::from(ca.mss) != sk.mss() {
+            let path = path(sk, settings);
+            ca.mss = path.mss;
+            ca.law.path_changed(&settings.law, &path);
+        }
+        let acked = rs.acked_sacked();
+        let bytes = sk.bytes_acked();
+        let full_bytes = bytes.wrapping_sub(ca.bytes_acked) == acked.wrapping_mul(ca.mss.into());
+        ca.bytes_acked = bytes;
+        let ack = Ack {
+            now_ns: sk.clock_ns(),
+            rtt_ns: rs.rtt_us().map_or(0, us_to_ns),
+            acked,
+            delivered: sk.delivered(),
+            prior_delivered: rs.prior_delivered(),
+            in_flight: sk.in_flight(),
+            ce: rs.delivered_ce(),
+            app_limited: rs.is_app_limited(),
+            full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
+            int: Int::None,
+        };
+        let changed = ca.law.on_ack(&settings.law, None, &ack);
+        if rs.losses() != 0 {
+            // At least one retransmission may leave now, however far the window has fallen.
+            apply(sk, &ca.law, &settings.law, ack.in_flight.saturating_add(1));
+        } else if changed || sk.ca_state() != CaState::Open {
+            apply(sk, &ca.law, &settings.law, 1);
+        }
+    }
+
+    fn ssthresh(_sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
+        ca.law.ssthresh().max(2)
+    }
+
+    fn undo_cwnd(sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
+        let Some(settings) = Self::settings() else { return sk.cwnd() };
+        ca.law.on_undo(&settings.law);
+        ca.law.cwnd_packets().max(sk.cwnd())
+    }
+
+    fn set_state(sk: &Sock<'_>, ca: &mut Self::State, new: CaState) {
+        let Some(settings) = Self::settings() else { return };
+        match (sk.ca_state(), new) {
+            (_, CaState::Loss) => ca.law.on_timeout(&settings.law, sk.clock_ns()),
+            (CaState::Recovery, CaState::Recovery) => {}
+            (_, CaState::Recovery) => ca.law.on_loss(&settings.law, sk.clock_ns()),
+            (CaState::Recovery | CaState::Loss, CaState::Open | CaState::Disorder) => {
+                ca.law.on_recovery_exit(&settings.law);
+            }
+            _ => {}
+        }
+    }
+
+    fn cwnd_event_tx_start(sk: &Sock<'_>, ca: &mut Self::State) {
+        let Some(settings) = Self::settings() else { return };
+        if ca.law.started() && sk.idle_us() > sk.rto_us() {
+            ca.law.on_idle_restart(&settings.law, sk.clock_ns());
+            apply(sk, &ca.law, &settings.law, 1);
+        }
+    }
+
+    /// One: a burst of two at low rate queues behind itself, and that queue is what the laws measure.
+    fn min_tso_segs(_sk: &Sock<'_>, _ca: &mut Self::State) -> u32 {
+        1
+    }
+
+    fn get_info(ca: &Self::State) -> Option<Info> {
+        let settings = Self::settings()?;
+        Some(Info {
+            bw_bytes_per_s: ca.law.pacing_rate(&settings.law),
+            min_rtt_us: T::base_rtt_us(&ca.law),
+            pacing_gain: T::gauge(&ca.law),
+            cwnd_gain: 256,
+        })
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What process 1 does before and after everything else.
+
+use anyhow::{Context as _, Result};
+use nix::{
+    mount::{mount, MsFlags},
+    sys::reboot::{reboot, RebootMode},
+};
+use std::fs;
+
+/// Mounts the file systems of the kernel, and cgroup2 where the kernel has it.
+pub fn mounts() -> Result<()> {
+    for (what, at, needed) in [
+        ("proc", "/proc", true),
+        ("sysfs", "/sys", true),
+        ("devtmpfs", "/dev", true),
+        ("tmpfs", "/tmp", true),
+        ("cgroup2", "/sys/fs/cgroup", false),
+        ("debugfs", "/sys/kernel/debug", false),
+    ] {
+        fs::create_dir_all(at).ok();
+        let mounted = mount(Some(what), at, Some(what), MsFlags::empty(), None::<&str>);
+        if needed {
+            mounted.with_context(|| format!("mount {what} on {at}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The value of `name=` on the kernel's command line.
+pub fn argument(name: &str) -> Option<String> {
+    let line = fs::read_to_string("/proc/cmdline").ok()?;
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        .map(str::to_owned)
+}
+
+/// Ends the machine. Everything that was written is on the host already.
+pub fn power_off() -> ! {
+    use std::io::Write as _;
+    std::io::stdout().flush().ok();
+    nix::unistd::sync();
+    // Cannot fail for process 1; should it return all the same, the kernel panics and the host sees that.
+    reboot(RebootMode::RB_POWER_OFF).ok();
+    std::process::exit(1)
+}

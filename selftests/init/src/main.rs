@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The one program inside the lab and the VM. As process 1 it mounts what a program needs, does what the
+//! kernel's command line asks for (`fathom.role=`), and powers off. It is static and needs no other file.
+//!
+//! * `lab`: runs the plan of the initramfs and writes the answer.
+//! * `selftest`: runs the selftests and prints KTAP.
+//! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
+
+mod boot;
+mod ktap;
+mod lab;
+mod modules;
+mod net;
+mod netns;
+mod selftest;
+mod tcp;
+mod traffic;
+
+use anyhow::{bail, Context as _, Result};
+
+fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(command) = args.get(1).filter(|_| std::process::id() != 1) {
+        return selftest::as_user(command, &args[2..]);
+    }
+    let result = boot::mounts().and_then(|()| run());
+    if let Err(e) = result {
+        println!("fathom-init: error: {e:#}");
+    }
+    boot::power_off()
+}
+
+fn run() -> Result<()> {
+    let role =
+        boot::argument("fathom.role").context("no fathom.role= on the kernel's command line")?;
+    match role.as_str() {
+        "lab" => lab::run(),
+        "selftest" => selftest::run(),
+        other => bail!("fathom.role={other}: unknown role, expected lab or selftest"),
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Loading and unloading of kernel modules.
+
+use nix::kmod::{delete_module, finit_module, DeleteModuleFlags, ModuleInitFlags};
+use std::{ffi::CString, fs::File, io, path::PathBuf};
+
+/// Loads one of the project's modules from the initramfs.
+pub fn load(name: &str, params: &str) -> io::Result<()> {
+    let path = PathBuf::from(plan::MODULE_DIR).join(format!("{name}.ko"));
+    let file = File::open(path)?;
+    let params = CString::new(params)?;
+    finit_module(file, &params, ModuleInitFlags::empty()).map_err(io::Error::from)
+}
+
+/// Unloads a module; fails at once when it is in use.
+pub fn unload(name: &str) -> io::Result<()> {
+    let name = CString::new(name)?;
+    delete_module(&name, DeleteModuleFlags::O_NONBLOCK).map_err(io::Error::from)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The selftests that run on the stock kernel in the VM.
+
+mod data;
+mod lifecycle;
+mod select;
+
+use crate::ktap::{self, Outcome, Test};
+use anyhow::{ensure, Context as _, Result};
+use std::{fs, process::ExitCode};
+
+/// The module under test and the congestion control it brings.
+pub const MODULE: &str = "tcp_theta_powertcp";
+/// See [`MODULE`].
+pub const CC: &str = "theta_powertcp";
+
+const TESTS: &[Test] = &[
+    ("module_loads", lifecycle::loads),
+    ("listed_as_available", lifecycle::listed),
+    ("bad_parameters_refused", lifecycle::bad_parameters),
+    ("autoloaded_by_sysctl", select::autoload),
+    ("sysctl_is_per_netns", select::per_netns),
+    ("unprivileged_only_when_allowed", select::unprivileged),
+    ("data_intact_ipv4", data::ipv4),
+    ("data_intact_ipv6", data::ipv6),
+    ("switched_on_a_live_socket", data::switched),
+    ("unload_refused_while_in_use", lifecycle::in_use),
+    ("load_unload_200_times_without_leak", lifecycle::cycles),
+    ("kernel_log_is_clean", log_is_clean),
+];
+
+/// Runs them all.
+pub fn run() -> Result<()> {
+    ktap::run(TESTS);
+    Ok(())
+}
+
+/// The half of a test that runs as another user: exit code 0 is success.
+pub fn as_user(command: &str, args: &[String]) -> ExitCode {
+    let result = match (command, args) {
+        ("choose", [cc]) => select::choose(cc),
+        _ => Err(anyhow::anyhow!("unknown command {command}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The kernel's log so far.
+pub fn kernel_log() -> Result<String> {
+    use std::{io::Read as _, os::unix::fs::OpenOptionsExt as _};
+    let mut file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/kmsg")?;
+    let mut log = String::new();
+    let mut record = [0; 8192];
+    // One record a read, until there is none.
+    while let Ok(n) = file.read(&mut record) {
+        log.push_str(&String::from_utf8_lossy(&record[..n]));
+    }
+    Ok(log)
+}
+
+/// Reads a sysctl of this namespace.
+pub fn sysctl(name: &str) -> Result<String> {
+    let path = format!("/proc/sys/{name}");
+    Ok(fs::read_to_string(&path).context(path)?.trim().to_owned())
+}
+
+/// Writes a sysctl of this namespace.
+pub fn set_sysctl(name: &str, value: &str) -> Result<()> {
+    let path = format!("/proc/sys/{name}");
+    fs::write(&path, value).with_context(|| format!("{path}={value}"))
+}
+
+/// No test may leave a warning, an oops or a complaint of the kernel's checks behind.
+fn log_is_clean() -> Result<Outcome> {
+    const BAD: &[&str] = &[
+        "WARNING:",
+        "BUG:",
+        "Oops",
+        "panic",
+        "Call Trace",
+        "leaked",
+        "UBSAN",
+        "refcount_t",
+    ];
+    let log = kernel_log()?;
+    ensure!(
+        log.contains("Linux version"),
+        "the kernel's log could not be read from its start"
+    );
+    let found: Vec<&str> = log
+        .lines()
+        .filter(|line| BAD.iter().any(|bad| line.contains(bad)))
+        .collect();
+    ensure!(
+        found.is_empty(),
+        "in the kernel's log:\n{}",
+        found.join("\n")
+    );
+    Ok(Outcome::Pass)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Data across a link: what arrives is what was sent.
+
+use super::{CC, MODULE};
+use crate::{
+    ktap::Outcome,
+    modules,
+    net::{self, Net},
+    netns::Netns,
+    tcp, traffic,
+};
+use anyhow::{ensure, Context as _, Result};
+use std::{
+    hash::{DefaultHasher, Hasher as _},
+    io::{Read as _, Write as _},
+    net::{IpAddr, TcpListener, TcpStream},
+    thread,
+};
+
+/// Two namespaces and a veth between them.
+pub struct Pair {
+    a: Netns,
+    b: Netns,
+}
+
+const B4: &str = "10.0.0.2";
+const B6: &str = "fd00::2";
+
+impl Pair {
+    /// Builds it.
+    pub fn new() -> Result<Self> {
+        let runtime = net::runtime()?;
+        let (a, b) = (Netns::new()?, Netns::new()?);
+        let (net_a, net_b) = (Net::open(&runtime, &a)?, Net::open(&runtime, &b)?);
+        net_a.add_veth("a", "b", &b)?;
+        for (net, name, v4, v6) in [(&net_a, "a", "10.0.0.1", "fd00::1"), (&net_b, "b", B4, B6)] {
+            net.up(name, false)?;
+            net.address(name, v4.parse()?, 24)?;
+            net.address(name, v6.parse()?, 64)?;
+        }
+        Ok(Self { a, b })
+    }
+
+    /// A connection from one side to the other.
+    pub fn connect(&self, cc: &str, ipv6: bool) -> Result<(TcpStream, TcpStream)> {
+        let to: IpAddr = if ipv6 { B6 } else { B4 }.parse()?;
+        let listener = self.b.enter(|| TcpListener::bind((to, 0)))??;
+        let at = listener.local_addr()?;
+        let sender = self.a.enter(|| traffic::connect(at, cc))??;
+        let (receiver, _) = listener.accept()?;
+        Ok((sender, receiver))
+    }
+}
+
+/// Over IPv4.
+pub fn ipv4() -> Result<Outcome> {
+    modules::load(MODULE, "").context("load")?;
+    transfer(false)?;
+    Ok(Outcome::Pass)
+}
+
+/// Over IPv6.
+pub fn ipv6() -> Result<Outcome> {
+    transfer(true)?;
+    Ok(Outcome::Pass)
+}
+
+const BYTES: usize = 32 << 20;
+
+fn transfer(ipv6: bool) -> Result<()> {
+    let pair = Pair::new()?;
+    let (mut sender, receiver) = pair.connect(CC, ipv6)?;
+    let received = hash_all(receiver);
+    let mut sent = DefaultHasher::new();
+    let mut source = Noise(1);
+    let mut left = BYTES;
+    let mut chunk = vec![0; 1 << 16];
+    while left > 0 {
+        source.fill(&mut chunk);
+        sender.write_all(&chunk).context("write")?;
+        sent.write(&chunk);
+        left -= chunk.len();
+    }
+    let info = tcp::info(&sender)?;
+    ensure!(
+        tcp::congestion(&sender)? == CC,
+        "the socket has {}",
+        tcp::congestion(&sender)?
+    );
+    ensure!(
+        info.pacing_rate != 0 && info.pacing_rate != u64::MAX,
+        "pacing rate {}",
+        info.pacing_rate
+    );
+    sender.shutdown(std::net::Shutdown::Write)?;
+    let (bytes, hash) = received.join().expect("the thread does not panic")?;
+    println!(
+        "# {bytes} bytes, window {}, rtt {} us, retransmits {}",
+        info.snd_cwnd, info.rtt, info.total_retrans
+    );
+    ensure!(bytes == BYTES, "{bytes} bytes arrived of {BYTES}");
+    ensure!(hash == sent.finish(), "what arrived is not what was sent");
+    Ok(())
+}
+
+/// The congestion control of a live connection is changed to ours and away again, while it sends.
+pub fn switched() -> Result<Outcome> {
+    let pair = Pair::new()?;
+    let (mut sender, receiver) = pair.connect("cubic", false)?;
+    let received = hash_all(receiver);
+    let mut sent = DefaultHasher::new();
+    let mut source = Noise(2);
+    let mut chunk = vec![0; 1 << 16];
+    for i in 0..60 {
+        let cc = if i % 2 == 0 { CC } else { "cubic" };
+        tcp::set_congestion(&sender, cc).with_context(|| format!("switch to {cc}"))?;
+        for _ in 0..4 {
+            source.fill(&mut chunk);
+            sender.write_all(&chunk).context("write")?;
+            sent.write(&chunk);
+        }
+    }
+    sender.shutdown(std::net::Shutdown::Write)?;
+    let (_, hash) = received.join().expect("the thread does not panic")?;
+    ensure!(hash == sent.finish(), "what arrived is not what was sent");
+    drop((sender, pair));
+    for _ in 0..100 {
+        if modules::unload(MODULE).is_ok() {
+            return Ok(Outcome::Pass);
+        }
+        thread::sleep(std::time::Duration::from_millis(100));
+    }
+    anyhow::bail!("could not unload afterwards")
+}
+
+fn hash_all(mut stream: TcpStream) -> thread::JoinHandle<Result<(usize, u64)>> {
+    thread::spawn(move || {
+        let mut hash = DefaultHasher::new();
+        let mut buffer = vec![0; 1 << 16];
+        let mut bytes = 0;
+        loop {
+            // The hasher works on the stream, not on how it was cut into writes, only when it is fed
+            // equal pieces: fill the buffer each time.
+            let mut n = 0;
+            while n < buffer.len() {
+                match stream.read(&mut buffer[n..])? {
+                    0 => break,
+                    k => n += k,
+                }
+            }
+            if n == 0 {
+                return Ok((bytes, hash.finish()));
+            }
+            hash.write(&buffer[..n]);
+            bytes += n;
+        }
+    })
+}
+
+/// A stream of bytes without pattern (xorshift).
+struct Noise(u64);
+
+impl Noise {
+    fn fill(&mut self, buffer: &mut [u8]) {
+        for chunk in buffer.chunks_mut(8) {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            chunk.copy_from_slice(&self.0.to_le_bytes()[..chunk.len()]);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How a congestion control is chosen: by sysctl, per namespace, by a process.
+
+use super::{lifecycle, set_sysctl, sysctl, CC, MODULE};
+use crate::{ktap::Outcome, modules, netns::Netns, tcp};
+use anyhow::{ensure, Context as _, Result};
+use std::{os::unix::process::CommandExt as _, process::Command};
+
+const DEFAULT: &str = "net/ipv4/tcp_congestion_control";
+const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
+const NOBODY: u32 = 65534;
+
+/// Naming it in the sysctl loads the module, through modprobe.
+pub fn autoload() -> Result<Outcome> {
+    ensure!(!lifecycle::is_loaded()?, "loaded before the test");
+    let before = sysctl(DEFAULT)?;
+    set_sysctl(DEFAULT, CC)?;
+    ensure!(
+        lifecycle::is_loaded()?,
+        "the sysctl was set, but the module is not loaded"
+    );
+    ensure!(
+        sysctl(DEFAULT)? == CC,
+        "the default is {}",
+        sysctl(DEFAULT)?
+    );
+    set_sysctl(DEFAULT, &before)?;
+    modules::unload(MODULE).context("unload")?;
+    Ok(Outcome::Pass)
+}
+
+/// Each namespace has its own default, and a namespace that is not the first may only choose what is
+/// allowed.
+pub fn per_netns() -> Result<Outcome> {
+    modules::load(MODULE, "").context("load")?;
+    let before = sysctl(DEFAULT)?;
+    let other = Netns::new()?;
+    ensure!(
+        other.enter(|| set_sysctl(DEFAULT, CC))?.is_err(),
+        "a restricted control was chosen in a namespace"
+    );
+    allow(CC)?;
+    other.enter(|| set_sysctl(DEFAULT, CC))??;
+    ensure!(
+        other.enter(|| sysctl(DEFAULT))?? == CC,
+        "the namespace's default did not change"
+    );
+    ensure!(
+        sysctl(DEFAULT)? == before,
+        "the first namespace's default changed too"
+    );
+    drop(other);
+    reset()
+}
+
+/// An unprivileged process may choose it when the administrator allows it, and not before.
+pub fn unprivileged() -> Result<Outcome> {
+    modules::load(MODULE, "").context("load")?;
+    let try_it = || -> Result<bool> {
+        Ok(Command::new("/init")
+            .args(["choose", CC])
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .status()
+            .context("/init choose")?
+            .success())
+    };
+    choose(CC).context("as root")?;
+    ensure!(
+        !try_it()?,
+        "an unprivileged process chose a restricted control"
+    );
+    allow(CC)?;
+    ensure!(
+        try_it()?,
+        "an unprivileged process could not choose an allowed control"
+    );
+    reset()
+}
+
+/// Chooses a congestion control for a socket of its own.
+pub fn choose(cc: &str) -> Result<()> {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0")?;
+    tcp::set_congestion(&socket, cc).with_context(|| format!("TCP_CONGESTION {cc}"))?;
+    ensure!(
+        tcp::congestion(&socket)? == cc,
+        "the socket has {}",
+        tcp::congestion(&socket)?
+    );
+    Ok(())
+}
+
+fn allow(cc: &str) -> Result<()> {
+    let allowed = sysctl(ALLOWED)?;
+    set_sysctl(ALLOWED, &format!("{allowed} {cc}"))
+}
+
+/// Unloads, which also takes the permission back.
+fn reset() -> Result<Outcome> {
+    // The namespace that was dropped is cleaned up by a work item.
+    for _ in 0..100 {
+        if modules::unload(MODULE).is_ok() {
+            return Ok(Outcome::Pass);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    anyhow::bail!("could not unload afterwards")
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the standard library's TCP sockets lack.
+
+use anyhow::{Context as _, Result};
+use nix::{
+    getsockopt_impl, sockopt_impl,
+    sys::socket::{getsockopt, setsockopt, sockopt},
+};
+use std::{ffi::OsString, os::fd::AsFd};
+
+/// `struct tcp_info`, as far as we read it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct TcpInfo {
+    pub state: u8,
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub probes: u8,
+    pub backoff: u8,
+    pub options: u8,
+    pub wscale: u8,
+    pub flags: u8,
+    pub rto: u32,
+    pub ato: u32,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub fackets: u32,
+    pub last: [u32; 4],
+    pub pmtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
+    pub rcv_rtt: u32,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub notsent_bytes: u32,
+    pub min_rtt: u32,
+}
+
+sockopt_impl!(
+    /// What TCP knows of a connection.
+    TcpInfoOpt, GetOnly, libc::IPPROTO_TCP, libc::TCP_INFO, TcpInfo);
+
+/// What TCP knows of a connection.
+pub fn info(socket: impl AsFd) -> Result<TcpInfo> {
+    getsockopt(&socket, TcpInfoOpt).context("TCP_INFO")
+}
+
+/// Chooses the congestion control of a socket.
+pub fn set_congestion(socket: impl AsFd, name: &str) -> nix::Result<()> {
+    setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(name))
+}
+
+/// The congestion control that a socket has.
+pub fn congestion(socket: impl AsFd) -> Result<String> {
+    let name = getsockopt(&socket, sockopt::TcpCongestion).context("TCP_CONGESTION")?;
+    Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())
+}

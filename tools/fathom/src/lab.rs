@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Runs a plan in the lab: the User-mode Linux kernel, started on an initramfs of our own, with a clock
+//! that jumps from event to event.
+
+use crate::{initramfs::Initramfs, paths::Paths};
+use anyhow::{bail, Context as _, Result};
+use plan::{Answer, Plan};
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Memory of the lab.
+const MEMORY: &str = "mem=1G";
+/// A lab that takes longer in real time hangs.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Ends the lab's kernel when the run is over, however it ends.
+struct Kernel(Child);
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Runs `plan` and returns the lab's answer.
+pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
+    let dir = paths.run_dir()?;
+    let initramfs = dir.path().join("initramfs");
+    let mut archive = Initramfs::create(&initramfs)?;
+    archive.file("init", &paths.init())?;
+    archive.dir(plan::MODULE_DIR.trim_start_matches('/'))?;
+    for module in &plan.modules {
+        let name = format!("{}.ko", module.name);
+        let file = format!("{}/{name}", plan::MODULE_DIR.trim_start_matches('/'));
+        archive
+            .file(&file, &paths.lab_modules().join(&name))
+            .context("run `make modules` first")?;
+    }
+    archive.data(
+        plan::PLAN_FILE.trim_start_matches('/'),
+        &serde_json::to_vec(plan)?,
+    )?;
+    archive.finish()?;
+
+    let console = dir.path().join("console");
+    let kernel = paths.lab_kernel()?;
+    let child = Command::new(&kernel)
+        .args([
+            MEMORY,
+            "time-travel=inf-cpu",
+            "con=null",
+            "con0=null,fd:1",
+            "rdinit=/init",
+            "loglevel=4",
+        ])
+        // Socket storage is allocated without locks, which on UML only debug caches can do.
+        .arg("slab_debug=F,kmalloc-*")
+        .args(["random.trust_bootloader=on", "fathom.role=lab"])
+        .arg(format!("initrd={}", initramfs.display()))
+        .arg(format!("fathom.out={}", dir.path().display()))
+        .arg(format!("uml_dir={}", dir.path().display()))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&console)?)
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| {
+            format!(
+                "start the lab's kernel {}: run `make setup` first",
+                kernel.display()
+            )
+        })?;
+    let mut kernel = Kernel(child);
+    let deadline = Instant::now() + LIMIT;
+    while kernel.0.try_wait().context("wait for the lab")?.is_none() {
+        if Instant::now() > deadline {
+            bail!("the lab did not end within {} s", LIMIT.as_secs());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let answer = dir.path().join(plan::ANSWER_FILE);
+    if !answer.exists() {
+        let said = fs::read(&console).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let last: Vec<&str> = said.lines().rev().take(20).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        bail!(
+            "the lab ended without an answer; the end of its console:\n{}",
+            last.join("\n")
+        );
+    }
+    serde_json::from_slice(&fs::read(&answer)?).context("the lab's answer")
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `fathom`: congestion control that reads the network. One command for people.
+
+mod initramfs;
+mod ktap;
+mod lab;
+mod paths;
+mod scene;
+mod table;
+mod vm;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Congestion control for datacenter TCP that reads the network itself.
+#[derive(Parser)]
+#[command(name = "fathom", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run flows on the real kernel in virtual time (User-mode Linux), without a switch or privileges.
+    Lab(scene::Args),
+    /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
+    Vm(vm::Args),
+}
+
+/// What a command came to; the exit code says it to scripts.
+pub enum Outcome {
+    /// 0
+    Ok,
+    /// 1
+    Failed,
+    /// 4
+    Skipped(String),
+}
+
+fn main() -> ExitCode {
+    // clap exits with 2 on wrong usage.
+    let result = match Cli::parse().command {
+        Command::Lab(args) => scene::run(&args),
+        Command::Vm(args) => vm::run(&args),
+    };
+    match result {
+        Ok(Outcome::Ok) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::FAILURE,
+        Ok(Outcome::Skipped(why)) => {
+            eprintln!("fathom: skipped: {why}");
+            ExitCode::from(4)
+        }
+        Err(e) => {
+            eprintln!("fathom: error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Where the products of the build are: read from `build/paths`, which `make` writes.
+
+use anyhow::{Context as _, Result};
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The products of the build.
+pub struct Paths {
+    build: PathBuf,
+    entries: HashMap<String, String>,
+}
+
+impl Paths {
+    /// Finds them: `$FATHOM_BUILD`, or the build directory that this program lies in.
+    pub fn find() -> Result<Self> {
+        let build = match std::env::var_os("FATHOM_BUILD") {
+            Some(dir) => PathBuf::from(dir),
+            None => {
+                let exe = std::env::current_exe().context("where is this program?")?;
+                exe.ancestors()
+                    .find(|dir| dir.join("paths").is_file())
+                    .map(Path::to_owned)
+                    .context("the build's products are not here; run `make modules lab vm` first, or set FATHOM_BUILD")?
+            }
+        };
+        let file = build.join("paths");
+        let text = fs::read_to_string(&file).with_context(|| {
+            format!("{}: run `make setup` in the checkout first", file.display())
+        })?;
+        let entries = text
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect();
+        Ok(Self { build, entries })
+    }
+
+    fn entry(&self, name: &str) -> Result<&str> {
+        self.entries
+            .get(name)
+            .map(String::as_str)
+            .with_context(|| format!("{} is not in build/paths", name))
+    }
+
+
+    /// The lab's kernel, a program.
+    pub fn lab_kernel(&self) -> Result<PathBuf> {
+        Ok(Path::new(self.entry("LAB")?).join("linux"))
+    }
+
+    /// The stock kernel's image.
+    pub fn stock_kernel(&self) -> Result<PathBuf> {
+        Ok(Path::new(self.entry("LINUX")?)
+            .join("root/usr/lib/modules")
+            .join(self.entry("KABI")?)
+            .join("vmlinuz"))
+    }
+
+    /// The project's modules for the lab.
+    pub fn lab_modules(&self) -> PathBuf {
+        self.build.join("lab/kmod")
+    }
+
+    /// The root of the VM's initramfs.
+    pub fn vm_root(&self) -> PathBuf {
+        self.build.join("vm")
+    }
+
+    /// The program that is init in the lab and the VM.
+    pub fn init(&self) -> PathBuf {
+        self.build.join("bin/fathom-init")
+    }
+
+    /// The script that runs a command of the sysroot.
+    pub fn enter(&self) -> Result<PathBuf> {
+        Ok(Path::new(self.entry("TOP")?).join("scripts/enter"))
+    }
+
+    /// A new directory for one run; gone when dropped.
+    pub fn run_dir(&self) -> Result<tempfile::TempDir> {
+        let at = self.build.join("run");
+        fs::create_dir_all(&at).with_context(|| at.display().to_string())?;
+        tempfile::Builder::new()
+            .prefix("run-")
+            .tempdir_in(&at)
+            .context("directory for the run")
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Boots the stock kernel in QEMU and runs the selftests.
+
+use crate::{initramfs::Initramfs, ktap::Summary, paths::Paths, Outcome};
+use anyhow::{bail, Context as _, Result};
+use clap::Parser;
+use std::{
+    fs::{self, OpenOptions},
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Arguments of `fathom vm`.
+#[derive(Parser)]
+pub struct Args {
+    /// How the machine is run; auto boots with KVM when that works, and without when not.
+    #[arg(long, value_enum, default_value = "auto")]
+    accel: Accel,
+    /// End the machine after this many seconds.
+    #[arg(long, default_value_t = 900)]
+    timeout_s: u64,
+    /// Write the whole console here.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Accel {
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+/// With KVM the kernel is up in two seconds; one that says nothing for this long never will.
+const KVM_PATIENCE: Duration = Duration::from_secs(20);
+/// The first thing init prints.
+const UP: &str = "KTAP version";
+
+/// Runs `fathom vm`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let paths = Paths::find()?;
+    let dir = paths.run_dir()?;
+    let initramfs = dir.path().join("initramfs");
+    let mut archive = Initramfs::create(&initramfs)?;
+    archive.file("init", &paths.init())?;
+    archive
+        .tree("", &paths.vm_root())
+        .context("run `make vm` first")?;
+    archive.finish()?;
+
+    let limit = Duration::from_secs(args.timeout_s);
+    let mut console = None;
+    if args.accel != Accel::Tcg && (args.accel == Accel::Kvm || kvm_is_there()) {
+        match boot(&paths, &initramfs, Accel::Kvm, limit) {
+            Ok(lines) => console = Some(lines),
+            Err(e) if args.accel == Accel::Kvm => return Err(e),
+            Err(e) => println!("# KVM cannot be used here ({e:#}); running without"),
+        }
+    }
+    let console = match console {
+        Some(lines) => lines,
+        None => boot(&paths, &initramfs, Accel::Tcg, limit)?,
+    };
+    if let Some(log) = &args.log {
+        fs::write(log, console.join("\n")).with_context(|| log.display().to_string())?;
+    }
+    let summary = Summary::of(console.iter().map(String::as_str));
+    println!(
+        "# {} passed, {} failed, {} skipped",
+        summary.passed, summary.failed, summary.skipped
+    );
+    Ok(if summary.failed == 0 {
+        Outcome::Ok
+    } else {
+        Outcome::Failed
+    })
+}
+
+fn kvm_is_there() -> bool {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+        .is_ok()
+}
+
+/// Ends QEMU when the run is over, however it ends.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // The script execs its way to QEMU, so this is QEMU's own process.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Boots and returns the console's lines, printing those of the tests as they come.
+fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Result<Vec<String>> {
+    let (accelerator, cpu) = match accel {
+        Accel::Kvm => ("kvm", "host"),
+        _ => ("tcg,thread=multi", "max"),
+    };
+    let child = Command::new(paths.enter()?)
+        .args([
+            "qemu-system-x86_64",
+            "-accel",
+            accelerator,
+            "-cpu",
+            cpu,
+            "-smp",
+            "2",
+            "-m",
+            "1G",
+        ])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-serial",
+            "stdio",
+        ])
+        .arg("-kernel")
+        .arg(paths.stock_kernel()?)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args([
+            "-append",
+            "console=ttyS0 quiet panic=-1 rdinit=/init fathom.role=selftest",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start QEMU")?;
+    let mut machine = Machine(child);
+    let (sender, lines) = mpsc::channel();
+    for pipe in [
+        machine
+            .0
+            .stdout
+            .take()
+            .map(|p| Box::new(p) as Box<dyn std::io::Read + Send>),
+        machine
+            .0
+            .stderr
+            .take()
+            .map(|p| Box::new(p) as Box<dyn std::io::Read + Send>),
+    ] {
+        let (pipe, sender) = (pipe.context("QEMU's output")?, sender.clone());
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+
+    let start = Instant::now();
+    let mut console: Vec<String> = Vec::new();
+    let mut up = false;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(200)) {
+            Ok(line) => {
+                up |= line.contains(UP);
+                if up {
+                    println!("{line}");
+                }
+                console.push(line);
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+        if !up && accel == Accel::Kvm && start.elapsed() > KVM_PATIENCE {
+            bail!("no sign of life within {} s", KVM_PATIENCE.as_secs());
+        }
+        if start.elapsed() > limit {
+            bail!("the machine did not end within {} s", limit.as_secs());
+        }
+    }
+    if !up {
+        let last: Vec<&str> = console
+            .iter()
+            .rev()
+            .take(10)
+            .rev()
+            .map(String::as_str)
+            .collect();
+        bail!(
+            "the machine ended before the tests began: {}",
+            last.join(" | ")
+        );
+    }
+    Ok(console)
+}
