@@ -18,12 +18,24 @@
 #![forbid(unsafe_code)]
 
 pub mod base_rtt;
+pub mod derive;
+pub mod hop;
+pub mod hpcc;
 pub mod law;
 pub mod math;
+pub mod poseidon;
+pub mod powertcp;
+pub mod sampling_frequency;
+pub mod swift;
 pub mod theta_powertcp;
+pub mod variable_ai;
 pub mod window;
 
+pub use self::hpcc::Hpcc;
 pub use self::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Mpd, Path, Record, Wrap};
+pub use self::poseidon::Poseidon;
+pub use self::powertcp::PowerTcp;
+pub use self::swift::Swift;
 pub use self::theta_powertcp::ThetaPowerTcp;
 
 /// The kernel's private area of a congestion control is 104 bytes; the glue around a law needs 8 of them.

@@ -106,3 +106,107 @@ pub const fn rate(cwnd: u64, packet_bytes: u16, inverse_ns: u64) -> u64 {
     );
     mul_shift(per_ns, NS_PER_S, 36)
 }
+
+/// Fractional bits of a logarithm.
+pub const LOG_SHIFT: u32 = 26;
+
+/// 1/c in Q32, c the middle of each 32nd of [1, 2).
+const INVERSES: [u32; 32] = [
+    0xfc0fc0fc, 0xf4898d60, 0xed7303b6, 0xe6c2b448, 0xe070381c, 0xda740da7, 0xd4c77b03, 0xcf6474a9,
+    0xca4587e7, 0xc565c87b, 0xc0c0c0c1, 0xbc52640c, 0xb81702e0, 0xb40b40b4, 0xb02c0b03, 0xac769184,
+    0xa8e83f57, 0xa57eb503, 0xa237c32b, 0x9f1165e7, 0x9c09c09c, 0x991f1a51, 0x964fda6c, 0x939a85c4,
+    0x90fdbc09, 0x8e78356d, 0x8c08c08c, 0x89ae408a, 0x8767ab5f, 0x85340853, 0x83126e98, 0x81020408,
+];
+/// log2(c) in Q31, for the same c.
+const LOGS: [u32; 32] = [
+    0x02dcf2d1, 0x08759c4f, 0x0de42120, 0x132ae9e3, 0x184c2bd0, 0x1d49ee4c, 0x22260fb6, 0x26e2499d,
+    0x2b803474, 0x30014ac7, 0x3466ec15, 0x38b25f5a, 0x3ce4d544, 0x40ff6a2e, 0x450327ea, 0x48f10751,
+    0x4cc9f1ab, 0x508ec1fa, 0x5440461c, 0x57df3fd1, 0x5b6c65aa, 0x5ee863e5, 0x6253dd2c, 0x65af6b4b,
+    0x68fb9fce, 0x6c39049b, 0x6f681c73, 0x72896372, 0x759d4f81, 0x78a450b9, 0x7b9ed1c6, 0x7e8d3846,
+];
+/// 2^x in Q31, x the middle of each 32nd of [0, 1).
+const POWERS: [u32; 32] = [
+    0x8164d1f4, 0x843a28c4, 0x871f6197, 0x8a14d575, 0x8d1adf5b, 0x9031dc43, 0x935a2b2f, 0x96942d37,
+    0x99e04593, 0x9d3ed9a7, 0xa0b05110, 0xa43515ae, 0xa7cd93b5, 0xab7a39b6, 0xaf3b78ad, 0xb311c413,
+    0xb6fd91e3, 0xbaff5ab2, 0xbf1799b6, 0xc346ccda, 0xc78d74c9, 0xcbec14ff, 0xd06333db, 0xd4f35aac,
+    0xd99d15c2, 0xde60f482, 0xe33f8973, 0xe8396a50, 0xed4f301f, 0xf281773c, 0xf7d0df73, 0xfd3e0c0d,
+];
+/// log2(e) in Q30.
+const LOG2_E: i64 = 0x5c551d95;
+/// ln(2) in Q32.
+const LN_2: i64 = 0xb17217f8;
+
+/// log2(`x`) in Q26; 0 for 0, which is also the logarithm of 1.
+///
+/// Absolute error below 2^-24 over all of `u64`: the series for log2(1 + t) with |t| ≤ 1/64 ends
+/// after t³, and t⁴/4 is 2^-26. Hence also a relative error below 2^-24 from 2 up.
+#[inline]
+#[must_use]
+pub const fn log2(x: u64) -> u32 {
+    if x == 0 {
+        return 0;
+    }
+    let zeros = x.leading_zeros();
+    // In [1, 2) as Q31.
+    let mantissa = (x << zeros) >> 32;
+    let index = ((mantissa >> 26) & 31) as usize;
+    let (inverse, log) = (INVERSES[index] as u64, LOGS[index] as i64);
+    // Within 1/64 of one as Q63: 2^32 times 2^32, which together stay below 2^63 (1 + 1/64).
+    let t = (mantissa.wrapping_mul(inverse).wrapping_sub(1 << 63) as i64) >> 32;
+    // t in Q31, |t| ≤ 2^25: t² ≤ 2^50, t²/2 back in Q31 ≤ 2^18, and so on.
+    let t2 = t.wrapping_mul(t) >> 31;
+    let t3 = t2.wrapping_mul(t) >> 31;
+    // 1/3 in Q16: its error times t³ is 2^-35.
+    let ln = t
+        .wrapping_sub(t2 >> 1)
+        .wrapping_add(t3.wrapping_mul(21845) >> 16);
+    let fraction = log.wrapping_add(ln.wrapping_mul(LOG2_E) >> 30);
+    let whole = (63 - zeros) << LOG_SHIFT;
+    whole.saturating_add((fraction >> (31 - LOG_SHIFT)) as u32)
+}
+
+/// 2^`x` in Q32, for `x` in Q26 from -32 to 31 less one part; values beyond are taken as the ends.
+///
+/// Relative error below 2^-28 from 2^-3 up, where a result has at least 29 bits, and below half a
+/// unit in the last place more than that further down. Never zero.
+#[inline]
+#[must_use]
+pub const fn exp2(x: i64) -> u64 {
+    const ONE: i64 = 1 << LOG_SHIFT;
+    let x = if x < -32 * ONE {
+        -32 * ONE
+    } else if x >= 31 * ONE {
+        31 * ONE - 1
+    } else {
+        x
+    };
+    let whole = x >> LOG_SHIFT;
+    let fraction = x & (ONE - 1);
+    let index = ((fraction >> (LOG_SHIFT - 5)) & 31) as usize;
+    // From the middle of its 32nd: |g| ≤ 2^20 in Q26, |z| < 2^25.5 in Q31.
+    let g = (fraction & (ONE / 32 - 1)).wrapping_sub(ONE / 64);
+    let z = g.wrapping_mul(LN_2) >> (LOG_SHIFT + 1);
+    // z + z²/2 + z³/6, by Horner; 1/3 in Q31.
+    let inner = (1i64 << 31).wrapping_add(z.wrapping_mul(715_827_883) >> 31);
+    let half = z.wrapping_mul(inner) >> 32;
+    let series = z.wrapping_mul((1i64 << 31).wrapping_add(half)) >> 31;
+    // Q31 in [1, 2), times Q31 within 1/64 of one: below 2^63.
+    let mantissa = (POWERS[index] as u64).wrapping_mul((1i64 << 31).wrapping_add(series) as u64);
+    // Q62 to Q32 is a shift of 30; whole is -32 to 30.
+    let value = mantissa.wrapping_shr((30i64.wrapping_sub(whole) as u32) & 63);
+    if value == 0 {
+        1
+    } else {
+        value
+    }
+}
+
+/// `a / b` as a ratio in Q`shift`, 0 for `b` = 0.
+#[inline]
+#[must_use]
+pub const fn ratio(a: u64, b: u64, shift: u32) -> u64 {
+    if b == 0 {
+        return 0;
+    }
+    mul_div(a, 1u64.wrapping_shl(shift), b)
+}

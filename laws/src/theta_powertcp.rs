@@ -30,6 +30,7 @@
 //! τ comes from [`BaseRtt`]; the law stands and falls with it.
 
 use super::base_rtt::BaseRtt;
+use super::derive;
 use super::law::{Ack, ConfigError, HopHistory, Law, Path};
 use super::math::{self, MAX_CWND, ONE_PACKET, RECIPROCAL_SHIFT};
 use super::window::Window;
@@ -39,23 +40,19 @@ pub const POWER_SHIFT: u32 = 24;
 /// A path at rest, exactly full, without queue.
 pub const POWER_ONE: u32 = 1 << POWER_SHIFT;
 /// Power is kept from 1/16 to 127: a window grows at most 16-fold in a round and shrinks to no less than 1/127.
-const POWER_BOUNDS: (i64, i64) = ((POWER_ONE >> 4) as i64, (POWER_ONE as i64) * 127);
-/// An RTT counts as at most 64 base RTTs, which keeps every product below within 62 bits.
-const MAX_RTT_SHIFT: u32 = 6;
-/// Host rates are kept as packets per ns in Q40: 8e-9 at 100 kbit/s and jumbo frames, below 20 at 10 Tbit/s.
-const PACKETS_PER_NS_SHIFT: u32 = 40;
+pub(super) const POWER_BOUNDS: (i64, i64) = ((POWER_ONE >> 4) as i64, (POWER_ONE as i64) * 127);
+/// An RTT counts as at most 32 base RTTs, which keeps every product below within 62 bits.
+pub(super) const MAX_RTT_SHIFT: u32 = 5;
 /// The gentle start begins with the kernel's initial window (RFC 6928).
 const GENTLE_START: u64 = 10 * ONE_PACKET;
 /// ... and ends when the path has become this full: β's own share of a queue is a tenth.
-const GENTLE_END: u32 = POWER_ONE + (POWER_ONE >> 2);
-/// While τ is being probed, the flow runs at a quarter: enough to drain its own queue within one round.
-const DRAIN_SHIFT: u32 = 2;
+pub(super) const GENTLE_END: u32 = POWER_ONE + (POWER_ONE >> 2);
 /// A sender must be able to have this many packets under way beyond what the law asks for, for its peer's delayed
 /// ACKs and its own bursts.
 const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 
 /// The flow is in its gentle start.
-const FLAG_GENTLE: u8 = 1;
+pub(super) const FLAG_GENTLE: u8 = 1;
 /// The power was measured in this round.
 const FLAG_MEASURED: u8 = 2;
 
@@ -100,37 +97,37 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
     /// γ in Q16, 1 to 65536.
-    gamma: u32,
+    pub(super) gamma: u32,
     /// 1/N in Q32, rounded up: at least 2^32/1000.
-    share: u64,
-    min_cwnd: u64,
-    max_cwnd: u64,
-    probe_interval_us: u32,
-    margin_ns: u16,
-    gentle: bool,
-    ecn: bool,
+    pub(super) share: u64,
+    pub(super) min_cwnd: u64,
+    pub(super) max_cwnd: u64,
+    pub(super) probe_interval_us: u32,
+    pub(super) margin_ns: u16,
+    pub(super) gentle: bool,
+    pub(super) ecn: bool,
 }
 
 /// θ-PowerTCP's state.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThetaPowerTcp {
-    window: Window,
-    base: BaseRtt,
+    pub(super) window: Window,
+    pub(super) base: BaseRtt,
     /// w_old, Q20: the window before the last update.
-    old_cwnd: u64,
+    pub(super) old_cwnd: u64,
     /// 2^56/τ.
-    inverse_tau: u64,
+    pub(super) inverse_tau: u64,
     /// HostBw in packets per ns, Q40.
     packets_per_ns: u64,
     /// Γ_smooth in Q24; zero = no sample yet.
-    power: u32,
+    pub(super) power: u32,
     /// RTT of the last sample, ns; zero = none.
-    prev_rtt_ns: u32,
+    pub(super) prev_rtt_ns: u32,
     /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only chooses between
     /// weights that all let the new sample win.
     prev_ns: u32,
-    flags: u8,
+    pub(super) flags: u8,
     pad: [u8; 3],
 }
 
@@ -150,9 +147,7 @@ impl ThetaPowerTcp {
     }
 
     fn host_bdp(&self) -> u64 {
-        // 2^30 of time times 2^45 of rate, in 128 bits, shifted to Q20.
-        let shift = PACKETS_PER_NS_SHIFT - math::CWND_SHIFT;
-        math::mul_shift(u64::from(self.base.tau_ns()), self.packets_per_ns, shift).min(MAX_CWND)
+        derive::host_bdp(self.packets_per_ns, self.base.tau_ns())
     }
 
     fn beta(&self, params: &Params) -> u64 {
@@ -168,19 +163,11 @@ impl ThetaPowerTcp {
     }
 
     fn set_rates(&mut self, path: &Path) {
-        let bytes_per_ns = path.line_rate();
-        // line_rate < 2^41, wire ≥ 1, so that packets per second fit 41 bits and Q20 of them 61.
-        let per_second = math::div(bytes_per_ns << math::CWND_SHIFT, u64::from(path.wire()));
-        // Q40 per ns = Q20 per s << 20 / 1e9; 2^61 << 20 needs the wide path.
-        self.packets_per_ns = math::mul_div(
-            per_second,
-            1 << (PACKETS_PER_NS_SHIFT - math::CWND_SHIFT),
-            math::NS_PER_S,
-        );
+        self.packets_per_ns = derive::packets_per_ns(path);
         self.refresh_tau();
     }
 
-    fn refresh_tau(&mut self) {
+    pub(super) fn refresh_tau(&mut self) {
         self.inverse_tau = math::reciprocal(self.base.tau_ns());
     }
 
@@ -192,7 +179,7 @@ impl ThetaPowerTcp {
         }
         self.flags |= FLAG_MEASURED;
         let tau = self.base.tau_ns();
-        // τ ≤ 2^30, so that the limit fits 36 bits, and a difference of two RTTs and a Δt ≤ τ fits 65τ.
+        // τ ≤ 2^30, so that the limit fits 35 bits.
         let limit = i64::from(tau) << MAX_RTT_SHIFT;
         let rtt = i64::from(ack.rtt_ns).min(limit);
         let prev_rtt = i64::from(self.prev_rtt_ns).min(limit);
@@ -203,7 +190,7 @@ impl ThetaPowerTcp {
 
         let inverse = self.inverse_tau as i64;
         const SHIFT: u32 = RECIPROCAL_SHIFT - POWER_SHIFT;
-        // In units of τ; |ns| is at most 128τ, and 2^56/τ times that is 2^63.
+        // In units of τ; |ns| is at most 64τ, and 2^56/τ times that is 2^62.
         let scale = |ns: i64| ns.wrapping_mul(inverse) >> SHIFT;
 
         // Between the sending of the two packets.
@@ -218,11 +205,41 @@ impl ThetaPowerTcp {
             let faded = scale(ds).wrapping_mul(smooth);
             smooth.wrapping_add(fresh.wrapping_sub(faded) >> POWER_SHIFT)
         } else {
-            // Less than one sample per τ: the newest stands alone. Δt ≤ 64τ, so that 2^36 << 24 fits.
+            // Less than one sample per τ: the newest stands alone. Δt ≤ 32τ, so that 2^35 << 24 fits.
             let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
             current.wrapping_mul(voltage) >> POWER_SHIFT
         };
         self.power = power.clamp(POWER_BOUNDS.0, POWER_BOUNDS.1) as u32;
+    }
+
+    /// γ (w_old/Γ_smooth + β) + (1 − γ) w, Eq. 7.
+    #[inline]
+    pub(super) fn eq_7(&self, params: &Params) -> u64 {
+        let now = self.window.cwnd();
+        // 2^38 << 24 fits 62 bits.
+        let fair = math::div(self.old_cwnd << POWER_SHIFT, u64::from(self.power.max(1)));
+        blend(now, fair.saturating_add(self.beta(params)), params.gamma)
+    }
+
+    /// Whether more is in flight than the window allows.
+    #[inline]
+    pub(super) fn waits(&self, ack: &Ack<'_>) -> bool {
+        u64::from(ack.in_flight) << math::CWND_SHIFT > self.window.cwnd()
+    }
+
+    /// Sets the window. It does not grow when the application did not fill it, nor while more is
+    /// in flight than it allows: after a cut the sender waits, the load it sees is of senders
+    /// waiting like itself, and not of their windows.
+    #[inline]
+    pub(super) fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64) {
+        let now = self.window.cwnd();
+        let most = if ack.app_limited || self.waits(ack) {
+            now
+        } else {
+            self.max_cwnd(params)
+        };
+        self.window
+            .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);
     }
 
     /// Algorithm 2, UPDATEWINDOW.
@@ -233,13 +250,7 @@ impl ThetaPowerTcp {
             0
         };
         let now = self.window.cwnd();
-        let power = u64::from(self.power.max(1));
-        // 2^38 << 24 fits 62 bits.
-        let fair = (self.old_cwnd << POWER_SHIFT)
-            .checked_div(power)
-            .unwrap_or(now);
-        let target = fair.saturating_add(self.beta(params));
-        let mut cwnd = blend(now, target, params.gamma);
+        let mut cwnd = self.eq_7(params);
         if self.flags & FLAG_GENTLE != 0 {
             if self.power < GENTLE_END && cut == 0 {
                 cwnd = now << 1;
@@ -247,14 +258,10 @@ impl ThetaPowerTcp {
                 self.flags &= !FLAG_GENTLE;
             }
         }
-        if ack.app_limited {
-            cwnd = cwnd.min(now);
-        }
         if cut != 0 {
             cwnd = cwnd.min(now.saturating_sub(cut));
         }
-        self.window
-            .set(cwnd, params.min_cwnd, self.max_cwnd(params));
+        self.set_cwnd(params, ack, cwnd);
         self.old_cwnd = now;
     }
 }
@@ -304,14 +311,12 @@ impl Law for ThetaPowerTcp {
             ..Self::default()
         };
         self.set_rates(&path);
-        let start = if params.gentle {
+        let mut start = derive::first_window(self.packets_per_ns, &self.base);
+        if params.gentle {
             self.flags |= FLAG_GENTLE;
-            GENTLE_START.min(self.host_bdp())
-        } else {
-            self.host_bdp()
-        };
-        // At least two packets, so that the first round can tell a gradient.
-        self.window = Window::new(&path, start.max(2 * ONE_PACKET).min(params.max_cwnd));
+            start = start.min(GENTLE_START);
+        }
+        self.window = Window::new(&path, start.min(params.max_cwnd));
         self.old_cwnd = self.window.cwnd();
     }
 
@@ -331,14 +336,7 @@ impl Law for ThetaPowerTcp {
         if !self.started() {
             return false;
         }
-        if ack.rtt_ns != 0
-            && self.base.on_sample(
-                ack.rtt_ns,
-                ack.full_size,
-                ack.now_ns,
-                params.probe_interval_us,
-            )
-        {
+        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
             self.refresh_tau();
         }
         let Some(delivered) = self.window.round_ended(ack) else {
@@ -351,7 +349,7 @@ impl Law for ThetaPowerTcp {
         let was_draining = self.base.draining();
         if self
             .base
-            .on_round(ack.now_ns, params.probe_interval_us, ack.app_limited)
+            .on_round(params.probe_interval_us, ack.app_limited)
         {
             self.refresh_tau();
         }
@@ -406,12 +404,7 @@ impl Law for ThetaPowerTcp {
     }
 
     fn cwnd(&self) -> u64 {
-        let cwnd = self.window.cwnd();
-        if self.base.draining() {
-            (cwnd >> DRAIN_SHIFT).max(ONE_PACKET.min(cwnd))
-        } else {
-            cwnd
-        }
+        self.base.limit(self.window.cwnd())
     }
 
     fn pacing_rate(&self, _params: &Params) -> u64 {

@@ -156,11 +156,16 @@ impl Window {
         self.flags & (HOLD | HOLD_MORE) != 0
     }
 
-    /// Remembers the window for an undo, and lets it not grow for up to two rounds.
-    pub fn enter_recovery(&mut self) {
+    /// Remembers the window for an undo.
+    pub fn remember(&mut self) {
         if !self.in_recovery() {
             self.prior = (self.cwnd >> SAVED_SHIFT).min(u32::MAX as u64) as u32;
         }
+    }
+
+    /// Remembers the window for an undo, and lets it not grow for up to two rounds.
+    pub fn enter_recovery(&mut self) {
+        self.remember();
         self.flags |= HOLD | HOLD_MORE;
     }
 

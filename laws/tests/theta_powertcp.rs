@@ -52,7 +52,7 @@ fn explore() {
         (400.0, 400.0, 5.0, 1000, 2),
         (400.0, 400.0, 500.0, 1000, 2),
     ] {
-        for flows in [1usize, 4] {
+        for flows in [1usize, 4, 16] {
             for (name, f) in [
                 ("learned", 0.0),
                 ("exact", 1.0),
@@ -72,7 +72,11 @@ fn explore() {
                     |b| if f == 0.0 { 0 } else { (b * f) as u32 },
                     &Config::default(),
                 );
-                let warm = wire * 60.0 + 500.0;
+                let warm = if flows == 1 {
+                    wire * 60.0 + 500.0
+                } else {
+                    wire * 400.0 + 2000.0
+                };
                 let run = (wire * 200.0 + 1000.0).min(30_000.0);
                 net.run_until_us(warm);
                 net.clear_stats();
@@ -91,25 +95,28 @@ fn explore() {
 #[test]
 fn trace() {
     let case = Case {
-        host_gbps: 40.0,
+        host_gbps: 10.0,
         gbps: 10.0,
-        wire_us: 20.0,
-        clock_ns: 1,
-        ack_every: 1,
-        flows: 1,
+        wire_us: 19.0,
+        clock_ns: 1000,
+        ack_every: 2,
+        flows: 16,
     };
-    let mut net = build(&case, |b| b as u32, &Config::default());
-    let mut last = 0.0;
-    for i in 0..3000 {
-        net.run_until_us(f64::from(i));
-        let w = net.cwnd(0);
-        if w != last {
-            last = w;
-            println!(
-                "{i} w {w:.2} power {:.3} rtt {:?}",
-                f64::from(net.flows[0].law.power()) / f64::from(1 << 24),
-                net.rtts_ns.last()
-            );
-        }
+    let mut net = build(&case, |b| 0, &Config::default());
+    for i in 0..60 {
+        net.run_until_us(f64::from(i) * 1000.0);
+        let taus: Vec<u32> = net
+            .flows
+            .iter()
+            .map(|f| f.law.base_rtt_ns() / 1000)
+            .collect();
+        let q = net.queue_us(0);
+        println!(
+            "{i}ms q {:.1} {:.1} util {:.3} taus {taus:?}",
+            q.0,
+            q.1,
+            net.utilisation(0, 1000.0)
+        );
+        net.clear_stats();
     }
 }

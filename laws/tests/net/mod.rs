@@ -19,7 +19,11 @@ pub const MTU: u64 = 1500;
 pub const FRAMING: u64 = 38;
 pub const HEADERS: u64 = 52;
 pub const MSS: u64 = MTU - HEADERS;
+pub const SYN: u64 = 84;
 pub const WIRE: u64 = MTU + FRAMING;
+
+/// A held-back ACK goes after this; kernels wait for 40 ms, which a window of two packets never meets.
+const DELAYED_ACK_PS: u64 = 40_000 * PS_PER_US;
 
 /// Which telemetry the links write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +64,7 @@ struct Packet {
     record: Record,
     stack: Vec<Record>,
     size: u64,
+    handshake: bool,
 }
 
 pub struct Flow<L: Law> {
@@ -80,6 +85,7 @@ pub struct Flow<L: Law> {
     delivered: u32,
     /// Received and not yet acknowledged.
     unacked: u32,
+    held: Option<usize>,
     pub goodput: u64,
     pub ewma_gbps: f64,
     pub started: bool,
@@ -91,6 +97,7 @@ enum Event {
     Arrive(usize, usize),
     Deliver(usize),
     Acked(usize, u32),
+    AckTimer(usize),
     Wake(usize),
     Start(usize),
 }
@@ -179,6 +186,7 @@ impl<L: Law> Net<L> {
             in_flight: 0,
             delivered: 0,
             unacked: 0,
+            held: None,
             goodput: 0,
             ewma_gbps: 0.0,
             started: false,
@@ -242,6 +250,7 @@ impl<L: Law> Net<L> {
                 }
                 Event::Arrive(link, packet) => self.arrive(link, packet),
                 Event::Dequeue(link) => self.dequeue(link),
+                Event::AckTimer(flow) => self.ack_timer(flow),
                 Event::Deliver(packet) => self.deliver(packet),
                 Event::Acked(packet, count) => self.acked(packet, count),
             }
@@ -249,13 +258,41 @@ impl<L: Law> Net<L> {
         self.now_ps = end;
     }
 
+    /// A SYN goes through whatever queue there is.
     fn start(&mut self, id: usize) {
+        let packet = Packet {
+            flow: id,
+            sent_ps: self.now_ps,
+            size: SYN,
+            handshake: true,
+            ..Packet::default()
+        };
+        let slot = self.store(packet);
+        let first = self.flows[id].path[0];
+        self.arrive(first, slot);
+    }
+
+    fn established(&mut self, id: usize, handshake_rtt_ns: u32) {
         let now_ns = self.now_ps / PS_PER_NS;
         let flow = &mut self.flows[id];
+        flow.facts.handshake_rtt_ns = handshake_rtt_ns;
         flow.law.start(&flow.params, &flow.facts, now_ns);
         flow.started = true;
         flow.next_send_ps = self.now_ps;
         self.send(id);
+    }
+
+    fn store(&mut self, packet: Packet) -> usize {
+        match self.free.pop() {
+            Some(slot) => {
+                self.packets[slot] = packet;
+                slot
+            }
+            None => {
+                self.packets.push(packet);
+                self.packets.len() - 1
+            }
+        }
     }
 
     fn send(&mut self, id: usize) {
@@ -264,7 +301,7 @@ impl<L: Law> Net<L> {
             let flow = &mut self.flows[id];
             if !flow.started
                 || now >= flow.stop_ps
-                || flow.in_flight >= flow.law.cwnd_packets().max(1)
+                || flow.in_flight >= flow.law.cwnd_packets(flow.delivered)
             {
                 return;
             }
@@ -293,16 +330,7 @@ impl<L: Law> Net<L> {
                 ..Packet::default()
             };
             let first = flow.path[0];
-            let slot = match self.free.pop() {
-                Some(slot) => {
-                    self.packets[slot] = packet;
-                    slot
-                }
-                None => {
-                    self.packets.push(packet);
-                    self.packets.len() - 1
-                }
-            };
+            let slot = self.store(packet);
             self.arrive(first, slot);
         }
     }
@@ -389,13 +417,39 @@ impl<L: Law> Net<L> {
 
     fn deliver(&mut self, packet: usize) {
         let id = self.packets[packet].flow;
+        if self.packets[packet].handshake {
+            let at = self.now_ps + self.flows[id].return_ps;
+            self.at(at, Event::Acked(packet, 0));
+            return;
+        }
         let every = self.flows[id].ack_every;
         let flow = &mut self.flows[id];
         flow.unacked += 1;
-        if flow.unacked < every && flow.in_flight > flow.unacked {
-            self.free.push(packet);
+        if flow.unacked < every {
+            // Held back until the next packet, or until the timer of the last.
+            if let Some(held) = flow.held.replace(packet) {
+                self.free.push(held);
+            } else {
+                let at = self.now_ps + DELAYED_ACK_PS;
+                self.at(at, Event::AckTimer(id));
+            }
             return;
         }
+        self.acknowledge(id, packet);
+    }
+
+    fn ack_timer(&mut self, id: usize) {
+        if let Some(packet) = self.flows[id].held.take() {
+            self.acknowledge(id, packet);
+        }
+    }
+
+    fn acknowledge(&mut self, id: usize, packet: usize) {
+        let flow = &mut self.flows[id];
+        if let Some(held) = flow.held.take() {
+            self.free.push(held);
+        }
+        let flow = &mut self.flows[id];
         let count = std::mem::take(&mut flow.unacked);
         let back = flow.return_ps;
         let jitter = if self.jitter_ns == 0 {
@@ -413,6 +467,10 @@ impl<L: Law> Net<L> {
         let clock = self.clock_ns.max(1);
         let rtt_ns = ((now_ns / clock) - (p.sent_ps / PS_PER_NS / clock)) * clock;
         let rtt_ns = rtt_ns.max(1) as u32;
+        if p.handshake {
+            self.established(p.flow, rtt_ns);
+            return;
+        }
         if p.flow == 0 {
             self.rtts_ns
                 .push(((self.now_ps - p.sent_ps) / PS_PER_NS) as u32);

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! HPCC (SIGCOMM'19): high precision congestion control from in-band telemetry, window-based as
+//! published.
+//!
+//! It believes that the bytes in flight over a link, its queue and what it sends in a base RTT, are
+//! what congestion is, and that they should be a little less than a BDP: η of it. Each link's share
+//! U of a BDP in flight is measured; the window becomes W_c/(U/η), plus a small additive increase
+//! for fairness. W_c is a reference that changes once per RTT, so that the many ACKs of one RTT
+//! react to one queue once, and yet at once.
+//!
+//! ```text
+//! u  = max over links of min(q, q')/(B T) + txRate/B              Algorithm 1, lines 3 to 6
+//! U  = (1 − τ/T) U + (τ/T) u                                       line 10
+//! U ≥ η or incStage ≥ maxStage:  W = W_c/(U/η) + W_AI              line 14
+//! otherwise:                     W = W_c + W_AI                     line 18
+//! once per RTT:                  W_c = W, incStage as it was         lines 15 to 21
+//! R  = W/T                                                         line 27
+//! ```
+//!
+//! Takes Variable AI and Sampling Frequency. Without telemetry for a round, U is taken from the
+//! RTT, with η at an RTT of 9/8 of the base: the paper has no answer, and holding a window blindly
+//! is none.
+
+use super::base_rtt::BaseRtt;
+use super::derive;
+use super::hop::Interval;
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, MAX_HOPS};
+use super::math::{self, CWND_SHIFT, ONE_PACKET};
+use super::sampling_frequency::SamplingFrequency;
+use super::variable_ai::{self, VariableAi};
+use super::window::Window;
+
+/// Fractional bits of U.
+pub const UTIL_SHIFT: u32 = 24;
+/// U of a link with exactly one BDP in flight.
+pub const UTIL_ONE: u32 = 1 << UTIL_SHIFT;
+/// U is kept from 1/64 to 127.
+const MIN_UTIL: u64 = (UTIL_ONE >> 6) as u64;
+const MAX_UTIL: u64 = (UTIL_ONE as u64) * 127;
+/// Beyond what fills the host's link a sender may have a few packets more, for delayed ACKs.
+const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
+
+/// Telemetry came in this round; in the last one.
+const INT_NOW: u8 = 1;
+const INT_LAST: u8 = 2;
+/// An ACK of this round called for a decrease.
+const CONGESTED: u8 = 4;
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// η, percent: the part of a BDP to have in flight. 50 to 99; published 95.
+    pub eta_percent: u32,
+    /// maxStage: increases in a row before a multiplicative one. 0 to 100; published 5.
+    pub max_stage: u32,
+    /// Additive increase, Mbit/s; 0 = from `flows_per_host`, as the paper derives it. Up to 10^6.
+    pub ai_mbps: u32,
+    /// N: W_AI is W_init (1 − η)/N. 1 to 10000.
+    pub flows_per_host: u32,
+    /// The least window, thousandths of a packet. 1 to 1000.
+    pub min_cwnd_millipackets: u32,
+    /// The largest, packets. 2 to 262144.
+    pub max_cwnd_packets: u32,
+    /// Variable AI; congestion is a queue in bytes.
+    pub vai: variable_ai::Config,
+    /// Sampling Frequency: packets acknowledged between decreases; 0 = once per RTT. Up to 65535.
+    pub sampling_acks: u32,
+    /// How long a base RTT learned without telemetry stays fresh, us. 0 = for ever, or 1000 to
+    /// 10 s.
+    pub probe_interval_us: u32,
+    /// 1 = answer ECN marks as DCTCP does, 0 = leave them.
+    pub ecn: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            eta_percent: 95,
+            max_stage: 5,
+            ai_mbps: 0,
+            flows_per_host: 100,
+            min_cwnd_millipackets: 10,
+            max_cwnd_packets: 1 << 18,
+            vai: variable_ai::Config::hpcc(),
+            sampling_acks: 0,
+            probe_interval_us: 100_000,
+            ecn: 1,
+        }
+    }
+}
+
+/// A checked [`Config`].
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// η in Q24, and 1/η in Q24.
+    eta: u32,
+    /// (1 − η)/N in Q32.
+    ai_share: u64,
+    /// Additive increase, bytes per second; 0 = by share.
+    ai_rate: u64,
+    min_cwnd: u64,
+    max_cwnd: u64,
+    vai: variable_ai::Params,
+    probe_interval_us: u32,
+    sampling_acks: u16,
+    max_stage: u8,
+    ecn: bool,
+}
+
+/// HPCC's state.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hpcc {
+    window: Window,
+    base: BaseRtt,
+    /// W_c, Q20.
+    reference: u64,
+    /// 2^56/T.
+    inverse_t: u64,
+    /// HostBw in packets per ns, Q40.
+    packets_per_ns: u64,
+    vai: VariableAi,
+    /// U in Q24; zero = none yet.
+    util: u32,
+    sampling: SamplingFrequency,
+    inc_stage: u8,
+    flags: u8,
+}
+
+super::assert_state!(Hpcc);
+
+impl Hpcc {
+    /// U in Q24; zero before the first sample.
+    #[must_use]
+    pub fn util(&self) -> u32 {
+        self.util
+    }
+
+    /// The base RTT in use, ns.
+    #[must_use]
+    pub fn base_rtt_ns(&self) -> u32 {
+        self.base.tau_ns()
+    }
+
+    fn host_bdp(&self) -> u64 {
+        derive::host_bdp(self.packets_per_ns, self.base.tau_ns())
+    }
+
+    /// W_AI before Variable AI, Q20.
+    #[inline]
+    fn additive_increase(&self, params: &Params) -> u64 {
+        if params.ai_rate == 0 {
+            return math::mul_shift(self.host_bdp(), params.ai_share, 32).max(1);
+        }
+        derive::packets_in(params.ai_rate, self.base.tau_ns(), self.window.wire()).max(1)
+    }
+
+    fn refresh_t(&mut self) {
+        self.inverse_t = math::reciprocal(self.base.tau_ns());
+    }
+
+    /// `ns` in units of T, Q24; at most 64.
+    #[inline]
+    fn in_t(&self, ns: u64) -> u64 {
+        ns.min(u64::from(self.base.tau_ns()) << 6)
+            .wrapping_mul(self.inverse_t)
+            >> 32
+    }
+
+    /// u of one link, Q24.
+    #[inline]
+    fn link_util(&self, i: &Interval) -> u64 {
+        // 2^30 bytes times 2^32 of Q24 ns per byte.
+        let busy = u64::from(i.tx_bytes).wrapping_mul(u64::from(i.inverse_rate));
+        let sent = math::div(busy, u64::from(i.dt_ns));
+        let queue = self.in_t(i.link_ns(i.qlen_bytes.min(i.prev_qlen_bytes)));
+        sent.saturating_add(queue).min(MAX_UTIL)
+    }
+
+    /// MeasureInflight: the largest u, the Δt of its link, and the longest queue in bytes.
+    #[inline]
+    fn measure(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> Option<(u64, u32, u32)> {
+        let hops = hops?;
+        match ack.int {
+            Int::Bottleneck(record) => {
+                let interval = hops.bottleneck(&record, ack.now_ns)?;
+                Some((
+                    self.link_util(&interval),
+                    interval.dt_ns,
+                    interval.qlen_bytes,
+                ))
+            }
+            Int::Stack(records, wrap) => {
+                let mut most: Option<(u64, u32, u32)> = None;
+                for (place, record) in records.iter().take(MAX_HOPS).enumerate() {
+                    let Some(interval) = hops.at(place, record, wrap, ack.now_ns) else {
+                        continue;
+                    };
+                    let util = self.link_util(&interval);
+                    let queue = interval.qlen_bytes;
+                    most = Some(match most {
+                        Some((u, dt, q)) if u >= util => (u, dt, q.max(queue)),
+                        Some((_, _, q)) => (util, interval.dt_ns, q.max(queue)),
+                        None => (util, interval.dt_ns, queue),
+                    });
+                }
+                most
+            }
+            Int::None | Int::Mpd(_) => None,
+        }
+    }
+
+    #[inline]
+    fn smooth(&mut self, util: u64, dt_ns: u32) {
+        let smooth = u64::from(self.util);
+        let smooth = if smooth == 0 || dt_ns >= self.base.tau_ns() {
+            util
+        } else {
+            let weight = (u64::from(dt_ns).wrapping_mul(self.inverse_t) >> 32) as i64;
+            let step = (util as i64)
+                .wrapping_sub(smooth as i64)
+                .wrapping_mul(weight)
+                >> UTIL_SHIFT;
+            (smooth as i64).wrapping_add(step).max(0) as u64
+        };
+        self.util = smooth.clamp(MIN_UTIL, MAX_UTIL) as u32;
+    }
+
+    /// ComputeWind, and the reference.
+    #[inline]
+    fn compute(&mut self, params: &Params, ack: &Ack<'_>, round_ended: bool) {
+        let over = self.util >= params.eta;
+        let multiplicative = over || self.inc_stage >= params.max_stage;
+        if over {
+            self.flags |= CONGESTED;
+        }
+        let due = self
+            .sampling
+            .due(params.sampling_acks, ack.acked, over, round_ended);
+        let tokens = self.vai.tokens(&params.vai, due);
+        let ai = self
+            .additive_increase(params)
+            .saturating_mul(u64::from(tokens));
+        let from = if multiplicative {
+            // W_c η/U: 2^38 times 2^24.
+            math::div(
+                self.reference.wrapping_mul(u64::from(params.eta)),
+                u64::from(self.util.max(1)),
+            )
+        } else {
+            self.reference
+        };
+        let most = if ack.app_limited {
+            self.window.cwnd()
+        } else {
+            self.host_bdp().saturating_add(BURST_ALLOWANCE)
+        };
+        let cwnd = from.saturating_add(ai).min(most);
+        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+        if due {
+            self.reference = self.window.cwnd();
+            self.inc_stage = if multiplicative {
+                0
+            } else {
+                self.inc_stage.saturating_add(1)
+            };
+        }
+    }
+
+    #[inline(never)]
+    fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
+        let quiet = self.flags & CONGESTED == 0;
+        self.flags = (self.flags & INT_NOW) << 1;
+        let interval_us = if self.flags & INT_LAST != 0 {
+            0
+        } else {
+            params.probe_interval_us
+        };
+        if self.base.on_round(interval_us, ack.app_limited) {
+            self.refresh_t();
+        }
+        if params.vai.enabled {
+            self.vai.on_round(&params.vai, 0, quiet);
+        }
+        if params.ecn {
+            let cut = self.window.ecn_cut(delivered);
+            if cut != 0 {
+                let cwnd = self.window.cwnd().saturating_sub(cut);
+                self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+                self.reference = self.window.cwnd();
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        self.reference = self.window.cwnd();
+        self.inc_stage = 0;
+    }
+}
+
+impl Law for Hpcc {
+    type Config = Config;
+    type Params = Params;
+    const NAME: &'static str = "hpcc";
+
+    fn prepare(c: &Config) -> Result<Params, ConfigError> {
+        let check = ConfigError::check;
+        let eta = check("eta_percent", c.eta_percent, 50, 99)?;
+        let flows = u64::from(check("flows_per_host", c.flows_per_host, 1, 10_000)?);
+        if c.probe_interval_us != 0 {
+            check("probe_interval_us", c.probe_interval_us, 1000, 10_000_000)?;
+        }
+        let min = check("min_cwnd_millipackets", c.min_cwnd_millipackets, 1, 1000)?;
+        let max = check("max_cwnd_packets", c.max_cwnd_packets, 2, 1 << 18)?;
+        Ok(Params {
+            eta: ((u64::from(eta) << UTIL_SHIFT) / 100) as u32,
+            ai_share: math::div((u64::from(100u32.saturating_sub(eta)) << 32) / 100, flows),
+            ai_rate: u64::from(check("ai_mbps", c.ai_mbps, 0, 1_000_000)?).wrapping_mul(125_000),
+            min_cwnd: u64::from(min).wrapping_mul(ONE_PACKET) / 1000,
+            max_cwnd: u64::from(max) << CWND_SHIFT,
+            vai: c.vai.prepare()?,
+            probe_interval_us: c.probe_interval_us,
+            sampling_acks: check("sampling_acks", c.sampling_acks, 0, 65535)? as u16,
+            max_stage: check("max_stage", c.max_stage, 0, 100)? as u8,
+            ecn: check("ecn", c.ecn, 0, 1)? != 0,
+        })
+    }
+
+    fn start(&mut self, params: &Params, path: &Path, _now_ns: u64) {
+        *self = Self {
+            base: BaseRtt::new(path),
+            packets_per_ns: derive::packets_per_ns(path),
+            ..Self::default()
+        };
+        self.refresh_t();
+        let start = derive::first_window(self.packets_per_ns, &self.base);
+        self.window = Window::new(path, start.min(params.max_cwnd));
+        self.follow();
+    }
+
+    fn path_changed(&mut self, _params: &Params, path: &Path) {
+        if self.started() {
+            self.window.set_path(path);
+            self.base.set_path(path);
+            self.packets_per_ns = derive::packets_per_ns(path);
+            self.refresh_t();
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
+            self.refresh_t();
+        }
+        let mut measured = self.measure(hops, ack);
+        let ended = self.window.round_ended(ack);
+        if let Some(delivered) = ended {
+            self.end_round(params, ack, delivered);
+        }
+        if measured.is_some() {
+            self.flags |= INT_NOW;
+        } else if self.flags & (INT_NOW | INT_LAST) == 0 && ack.rtt_ns != 0 {
+            // No telemetry: the RTT, 9/8 of the base being as full as η.
+            let filled = self.in_t(u64::from(ack.rtt_ns)).wrapping_mul(8) / 9;
+            let util = math::mul_shift(filled, u64::from(params.eta), UTIL_SHIFT);
+            measured = Some((util.min(MAX_UTIL), u32::MAX, 0));
+        }
+        if self
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_some()
+        {
+            self.follow();
+            return true;
+        }
+        let Some((util, dt_ns, queue)) = measured else {
+            return ended.is_some();
+        };
+        if self.base.draining() {
+            return ended.is_some();
+        }
+        self.smooth(util, dt_ns);
+        self.vai.observe(queue);
+        self.compute(params, ack, ended.is_some());
+        true
+    }
+
+    fn on_loss(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            self.window.halve(params.min_cwnd);
+            self.follow();
+        }
+    }
+
+    fn on_timeout(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            self.window.collapse(params.min_cwnd);
+            self.follow();
+        }
+    }
+
+    fn on_undo(&mut self, _params: &Params) {
+        self.window.undo();
+        self.follow();
+    }
+
+    fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            let cwnd = self.window.cwnd().min(self.host_bdp());
+            self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+            self.window.restart_round();
+            self.util = 0;
+            self.follow();
+        }
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.base.limit(self.window.cwnd())
+    }
+
+    fn pacing_rate(&self, _params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
+        let mss = self.window.mss();
+        let cwnd = self.cwnd().min(self.host_bdp().max(ONE_PACKET));
+        math::rate(cwnd, mss, self.inverse_t).max(u64::from(mss))
+    }
+
+    fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+}

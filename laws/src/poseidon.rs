@@ -1,0 +1,690 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Poseidon (NSDI'23): max-min fairness from the delay of one hop.
+//!
+//! It believes that a flow should slow down for a queue only if it has its share there, and that
+//! it can know without being told its share: let the delay a flow tolerates, its *target*, fall
+//! with its rate. Then the delay of a hop comes to rest at the target of the fastest flow through
+//! it, slower flows are below theirs and grow, and a flow yields at the one hop where it is among
+//! the fastest: its bottleneck. So the law compares the largest delay of any hop (MPD) with a
+//! target for its own rate (MPT), and steps by the distance, on a logarithmic scale:
+//!
+//! ```text
+//! MPT = k + p (ln max − ln rate)/α,  α = ln max − ln min              Eq. 3
+//! U   = exp((MPT − MPD)/p · α m)                                      Eq. 4
+//! MPD ≤ MPT:  cwnd += (U − 1) acked        on every ACK               Algorithm 1, line 5
+//! MPD > MPT:  cwnd *= U                    at most once per RTT       line 8
+//! ```
+//!
+//! With L = log2(max/rate) and s = log2(max/min)/p this is U = 2^(m (L − (MPD − k) s)): two
+//! logarithms, one exponential, no division. The sign of the exponent decides between the branches.
+//!
+//! m = 1 reaches the target rate in one step (Eq. 5): **larger m is faster**. The sentences in §3.3
+//! and §5.6.2 that say otherwise contradict Eq. 4 and 5; `tests/poseidon.rs` settles it.
+//!
+//! Without telemetry on the whole path (§4.1) the delay is the larger of the MPD and what remains
+//! of the end-to-end queueing delay when the MPDs of both ways are taken off. Which it is, each
+//! flow sees for itself. A single ACK without telemetry says nothing; a round without any does.
+
+use super::base_rtt::BaseRtt;
+use super::derive::Target;
+use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
+use super::math::{self, CWND_SHIFT, LOG_SHIFT, MAX_CWND, ONE_PACKET};
+use super::window::Window;
+
+/// Fractional bits of s, log2(max/min)/p per ns: at p = 1 us, 13.3/1000 is 2^29.8.
+const SLOPE_SHIFT: u32 = 36;
+/// Fractional bits of m.
+const GAIN_SHIFT: u32 = 16;
+/// The exponent before m is kept within ±32: 2^32 is beyond any bound of the update ratio.
+const MAX_DISTANCE: i64 = 32 << LOG_SHIFT;
+/// Delays beyond a second count as one; 2^30 times the slope's 2^30 stay in 62 bits.
+const MAX_DELAY_NS: u32 = 1 << 30;
+/// Swift's β, for the AIMD ablation: 0.8, as 13/16.
+const AIMD_BETA_16: u64 = 13;
+
+/// Telemetry of the whole path came in this round; in the last one.
+const INT_NOW: u8 = 1;
+const INT_LAST: u8 = 2;
+/// It covered a part of it.
+const PART_NOW: u8 = 4;
+const PART_LAST: u8 = 8;
+
+/// What delay the law compares (ablation, §5.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Mpd,
+    EndToEnd,
+}
+
+/// How the target depends on the rate (ablation, §5.6.1; Appendix C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Eq. 3.
+    Log,
+    /// k + p (rate/max)^q.
+    Power,
+    /// k + p, whatever the rate.
+    Fixed,
+}
+
+/// How the window moves (ablation, §5.6.1; Eq. 13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Update {
+    /// By the distance, Eq. 4.
+    Distance,
+    /// By the ratio, Eq. 13.
+    Ratio,
+    /// Additive increase, multiplicative decrease, as Swift has it.
+    Aimd,
+}
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// p, ns; 0 = from the rate and `base_rtt_us`. 1 us to 1 s. All hosts of a network alike.
+    pub p_ns: u32,
+    /// k, ns; 0 = from the rate and `base_rtt_us`. 50 ns to 1 s.
+    pub k_ns: u32,
+    /// The base RTT that p and k are derived for, us: the longest common one of the network. 1 to
+    /// 100000.
+    pub base_rtt_us: u32,
+    /// m, thousandths. 1 to 1999: Eq. 12 asks for m < 2. The larger, the faster.
+    pub m_thousandths: u32,
+    /// 1 = a flow with a long base RTT takes a smaller m, so as not to ring; 0 = m as it is.
+    pub adapt_m: u32,
+    /// Mbit/s; 0 = a ten-thousandth of `max_rate_mbps`.
+    pub min_rate_mbps: u32,
+    /// Mbit/s; 0 = the rate of the host's link. All hosts of a network alike.
+    pub max_rate_mbps: u32,
+    /// The least update ratio, thousandths; also the answer to a loss. 10 to 999.
+    pub min_md_thousandths: u32,
+    /// The largest update ratio, thousandths. 1001 to 100000. Eq. 4 asks for 10 at most when m is
+    /// 0.25 and rates span 10^4.
+    pub max_mi_thousandths: u32,
+    /// The least window, thousandths of a packet. 1 to 1000.
+    pub min_cwnd_millipackets: u32,
+    /// The largest, packets. 2 to 262144.
+    pub max_cwnd_packets: u32,
+    /// The first, packets; the paper is silent, RFC 6928 says 10. 1 to 262144.
+    pub initial_cwnd_packets: u32,
+    /// Timeouts in a row after which the window is reset to the least (Algorithm 2). 1 to 255.
+    pub retx_reset_threshold: u32,
+    /// Pacing above two packets, percent of cwnd/RTT; 0 = none, as the paper has it, or 150 to 1000.
+    /// It takes the edge off bursts and must not govern the rate: paced at cwnd/RTT itself, a sender
+    /// no longer slows down with its ACKs, the queue integrates, and the loop rings.
+    pub pacing_percent: u32,
+    /// How long a base RTT learned without telemetry stays fresh, us. 0 = for ever, or 1000 to
+    /// 10 s.
+    pub probe_interval_us: u32,
+    /// 1 = answer ECN marks as DCTCP does, 0 = leave them.
+    pub ecn: u32,
+    /// Ablation: 0 = maximum per-hop delay, 1 = end-to-end delay.
+    pub signal: u32,
+    /// Ablation: 0 = logarithmic target (Eq. 3), 1 = power law k + p (rate/max)^q, 2 = k + p.
+    pub target: u32,
+    /// −q of the power law, thousandths. 1 to 2000; 500 is Swift's flow scaling (Eq. 18).
+    pub q_thousandths: u32,
+    /// Ablation: 0 = distance (Eq. 4), 1 = ratio (Eq. 13), 2 = AIMD.
+    pub update: u32,
+    /// m of Eq. 13, ns.
+    pub ratio_m_ns: u32,
+    /// Additive increase of the AIMD ablation, thousandths of a packet per RTT.
+    pub ai_millipackets: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            p_ns: 0,
+            k_ns: 0,
+            base_rtt_us: 32,
+            m_thousandths: 250,
+            adapt_m: 1,
+            min_rate_mbps: 0,
+            max_rate_mbps: 0,
+            min_md_thousandths: 500,
+            max_mi_thousandths: 10_000,
+            min_cwnd_millipackets: 10,
+            max_cwnd_packets: 1 << 18,
+            initial_cwnd_packets: 10,
+            retx_reset_threshold: 5,
+            pacing_percent: 200,
+            probe_interval_us: 100_000,
+            ecn: 1,
+            signal: 0,
+            target: 0,
+            q_thousandths: 500,
+            update: 0,
+            ratio_m_ns: 0,
+            ai_millipackets: 1000,
+        }
+    }
+}
+
+impl Config {
+    /// The paper's numbers (§5): 200 Gbit/s, base RTTs of a few us, pacing below one packet only.
+    #[must_use]
+    pub fn published() -> Self {
+        Self {
+            p_ns: 40_000,
+            k_ns: 2000,
+            min_rate_mbps: 20,
+            max_rate_mbps: 200_000,
+            adapt_m: 0,
+            pacing_percent: 0,
+            ..Self::default()
+        }
+    }
+}
+
+/// A checked [`Config`].
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    p_ns: u32,
+    k_ns: u32,
+    base_rtt_ns: u32,
+    /// m in Q16.
+    m: u32,
+    adapt_m: bool,
+    ecn: bool,
+    signal: Signal,
+    shape: Shape,
+    update: Update,
+    retx_reset_threshold: u8,
+    /// −q in Q16.
+    q: u32,
+    ratio_m_ns: u32,
+    /// Packets in Q20.
+    ai: u64,
+    /// Bytes per second.
+    min_rate: u64,
+    max_rate: u64,
+    /// Ratios in Q20.
+    min_md: u64,
+    max_mi: u64,
+    min_cwnd: u64,
+    max_cwnd: u64,
+    initial_cwnd: u64,
+    /// Pacing gain in Q10; zero = none.
+    pacing: u64,
+    probe_interval_us: u32,
+}
+
+/// Poseidon's state.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Poseidon {
+    window: Window,
+    base: BaseRtt,
+    /// log2 of max_rate in 2^-20 packets per ns, Q26.
+    log_max: i32,
+    /// log2(max_rate/min_rate), Q26.
+    range: u32,
+    /// log2(max_rate/min_rate)/p per ns, Q36.
+    slope: u32,
+    k_ns: u32,
+    /// m of this flow, Q16.
+    gain: u32,
+    /// The last round-trip time, ns.
+    rtt_ns: u32,
+    /// t_last_decrease, ns, wrapping.
+    last_decrease_ns: u32,
+    flags: u8,
+    pad: [u8; 3],
+}
+
+super::assert_state!(Poseidon);
+
+impl Poseidon {
+    /// The base RTT in use, ns.
+    #[must_use]
+    pub fn base_rtt_ns(&self) -> u32 {
+        self.base.tau_ns()
+    }
+
+    /// The target of the present rate (Eq. 3), ns.
+    #[must_use]
+    pub fn target_ns(&self, params: &Params) -> u32 {
+        if self.rtt_ns == 0 {
+            return 0;
+        }
+        self.mpt_ns(params, self.log_share(self.rtt_ns))
+    }
+
+    /// Whether the end-to-end delay takes part.
+    #[must_use]
+    pub fn brownfield(&self) -> bool {
+        self.flags & (INT_NOW | INT_LAST) == 0
+    }
+
+    fn set_target(&mut self, params: &Params, path: &Path) {
+        let max_rate = if params.max_rate == 0 {
+            path.line_rate()
+        } else {
+            params.max_rate
+        };
+        let mut target = Target::derive(max_rate, params.base_rtt_ns, path.wire());
+        if params.p_ns != 0 {
+            target.p_ns = params.p_ns;
+        }
+        if params.k_ns != 0 {
+            target.k_ns = params.k_ns;
+        }
+        if params.min_rate != 0 {
+            target.min_rate = params.min_rate;
+        }
+        // max_rate < 2^41, so that Q20 of it fits.
+        let packet_ns =
+            math::log2(u64::from(path.wire()).max(1)).saturating_add(math::log2(math::NS_PER_S));
+        let log_max = math::log2(target.max_rate << CWND_SHIFT);
+        self.log_max = log_max.wrapping_sub(packet_ns) as i32;
+        // At least an eighth of an octave, so that the target has a slope at all.
+        self.range = math::log2(target.max_rate)
+            .saturating_sub(math::log2(target.min_rate))
+            .max(1 << (LOG_SHIFT - 3));
+        let range = u64::from(self.range) << (SLOPE_SHIFT - LOG_SHIFT);
+        self.slope = math::div(range, u64::from(target.p_ns)).clamp(1, u32::MAX as u64) as u32;
+        self.k_ns = target.k_ns;
+        self.set_gain(params);
+    }
+
+    fn p_ns(&self) -> u32 {
+        let range = u64::from(self.range) << (SLOPE_SHIFT - LOG_SHIFT);
+        math::div(range, u64::from(self.slope)).min(u32::MAX as u64) as u32
+    }
+
+    fn set_gain(&mut self, params: &Params) {
+        self.gain = params.m;
+        if params.adapt_m {
+            let target = Target {
+                p_ns: self.p_ns(),
+                k_ns: self.k_ns,
+                min_rate: 0,
+                max_rate: 0,
+            };
+            self.gain = target.gain(params.m, self.base.tau_ns());
+        }
+    }
+
+    /// log2(max_rate/rate) in Q26, from 0 at max_rate to `range` at min_rate.
+    #[inline]
+    fn log_share(&self, rtt_ns: u32) -> i64 {
+        let rate = i64::from(math::log2(self.window.cwnd()))
+            .wrapping_sub(i64::from(math::log2(u64::from(rtt_ns))));
+        i64::from(self.log_max)
+            .wrapping_sub(rate)
+            .clamp(0, i64::from(self.range))
+    }
+
+    fn mpt_ns(&self, params: &Params, log_share: i64) -> u32 {
+        let p_ns = u64::from(self.p_ns());
+        let over = match params.shape {
+            Shape::Log => math::div((log_share as u64) << 10, u64::from(self.slope)),
+            // (rate/max)^q = 2^(−q L); at most 2^26, times p in 2^30.
+            Shape::Power => {
+                let x = log_share.wrapping_mul(i64::from(params.q)) >> 16;
+                math::mul_shift(p_ns, math::exp2(x.min(26 << LOG_SHIFT)), 32)
+            }
+            Shape::Fixed => p_ns,
+        };
+        over.saturating_add(u64::from(self.k_ns))
+            .min(u64::from(MAX_DELAY_NS)) as u32
+    }
+
+    /// The delay to compare with the target, ns; none when this ACK cannot tell.
+    #[inline]
+    fn delay_ns(&mut self, params: &Params, ack: &Ack<'_>) -> Option<u32> {
+        if let Int::Mpd(mpd) = ack.int {
+            if mpd.coverage == Coverage::Full {
+                self.flags |= INT_NOW;
+                if params.signal == Signal::Mpd {
+                    return Some(mpd.forward_ns.min(MAX_DELAY_NS));
+                }
+            }
+        }
+        self.brownfield_ns(params, ack)
+    }
+
+    /// §4.1, and the ablation without MPD.
+    #[inline(never)]
+    fn brownfield_ns(&mut self, params: &Params, ack: &Ack<'_>) -> Option<u32> {
+        let queueing = ack
+            .rtt_ns
+            .saturating_sub(self.base.tau_ns())
+            .min(MAX_DELAY_NS);
+        if params.signal == Signal::EndToEnd {
+            return (ack.rtt_ns != 0).then_some(queueing);
+        }
+        match ack.int {
+            Int::Mpd(mpd) => {
+                self.flags |= PART_NOW;
+                let seen = mpd.forward_ns.saturating_add(mpd.backward_ns);
+                let rest = if ack.rtt_ns == 0 {
+                    0
+                } else {
+                    queueing.saturating_sub(seen)
+                };
+                Some(mpd.forward_ns.min(MAX_DELAY_NS).max(rest))
+            }
+            // A stray ACK without telemetry, on a path that has it.
+            _ if self.flags & (INT_NOW | INT_LAST | PART_NOW | PART_LAST) != 0 => None,
+            _ => (ack.rtt_ns != 0).then_some(queueing),
+        }
+    }
+
+    /// Whether the last decrease is more than an RTT ago (Algorithm 1, line 7).
+    #[inline]
+    fn may_decrease(&self, now_ns: u64) -> bool {
+        (now_ns as u32).wrapping_sub(self.last_decrease_ns) > self.rtt_ns
+    }
+
+    fn decrease(&mut self, params: &Params, ratio: u64, now_ns: u64) {
+        // 2^38 times 2^20.
+        let cwnd = self.window.cwnd().wrapping_mul(ratio) >> CWND_SHIFT;
+        self.shrink(params, cwnd, now_ns);
+    }
+
+    fn shrink(&mut self, params: &Params, cwnd: u64, now_ns: u64) {
+        let before = self.window.cwnd();
+        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+        if self.window.cwnd() < before {
+            self.last_decrease_ns = now_ns as u32;
+        }
+    }
+
+    fn grow(&mut self, params: &Params, by: u64) {
+        let cwnd = self.window.cwnd().saturating_add(by);
+        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+    }
+
+    /// Whether to grow, and the update ratio in Q20, of the variants that Eq. 4 is compared with.
+    #[cold]
+    #[inline(never)]
+    fn ablated(&self, params: &Params, log_share: i64, delay_ns: u32) -> (bool, u64) {
+        let mpt_ns = self.mpt_ns(params, log_share);
+        let grows = delay_ns <= mpt_ns;
+        let (target, delay) = (u64::from(mpt_ns), u64::from(delay_ns));
+        let ratio = match params.update {
+            Update::Distance => {
+                let ahead = i64::from(mpt_ns).wrapping_sub(i64::from(delay_ns));
+                let distance =
+                    ahead.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
+                self.ratio(distance)
+            }
+            Update::Ratio => {
+                let m = u64::from(params.ratio_m_ns);
+                let delay = delay.saturating_add(m).max(1);
+                math::div(target.saturating_add(m) << CWND_SHIFT, delay)
+            }
+            Update::Aimd => {
+                let excess = delay.saturating_sub(target).wrapping_mul(AIMD_BETA_16) >> 4;
+                ONE_PACKET.saturating_sub(math::div(excess << CWND_SHIFT, delay.max(1)))
+            }
+        };
+        (grows, ratio)
+    }
+
+    /// 2^(m·distance) in Q20.
+    #[inline]
+    fn ratio(&self, distance: i64) -> u64 {
+        let distance = distance.clamp(-MAX_DISTANCE, MAX_DISTANCE);
+        let exponent = distance.wrapping_mul(i64::from(self.gain)) >> GAIN_SHIFT;
+        math::exp2(exponent) >> (32 - CWND_SHIFT)
+    }
+
+    /// Algorithm 1, ReceiveACK.
+    #[inline]
+    fn receive(&mut self, params: &Params, ack: &Ack<'_>, delay_ns: u32) -> bool {
+        let log_share = self.log_share(self.rtt_ns);
+        let (grows, ratio) = if params.shape == Shape::Log && params.update == Update::Distance {
+            let over = i64::from(delay_ns).wrapping_sub(i64::from(self.k_ns));
+            let over = over.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
+            let distance = log_share.wrapping_sub(over);
+            (distance >= 0, self.ratio(distance))
+        } else {
+            self.ablated(params, log_share, delay_ns)
+        };
+        if grows {
+            if ack.app_limited {
+                return false;
+            }
+            let by = if params.update == Update::Aimd {
+                // One increase per RTT: shared among the packets of a window.
+                let packets = self.window.cwnd().max(ONE_PACKET);
+                math::div(params.ai << CWND_SHIFT, packets)
+            } else {
+                // Eq. 1: never below one, though 2^0 may round to just below.
+                ratio.min(params.max_mi).saturating_sub(ONE_PACKET)
+            };
+            // Below 2^27 per packet; a thousand packets stay far from 2^64.
+            self.grow(params, by.wrapping_mul(u64::from(ack.acked.min(1 << 18))));
+            return true;
+        }
+        if !self.may_decrease(ack.now_ns) {
+            return false;
+        }
+        self.decrease(
+            params,
+            ratio.clamp(params.min_md, ONE_PACKET - 1),
+            ack.now_ns,
+        );
+        true
+    }
+
+    #[inline(never)]
+    fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
+        self.flags = (self.flags << 1) & (INT_LAST | PART_LAST);
+        let interval_us = if self.flags & INT_LAST != 0 {
+            0
+        } else {
+            params.probe_interval_us
+        };
+        self.base.on_round(interval_us, ack.app_limited);
+        self.set_gain(params);
+        if params.ecn {
+            let cut = self.window.ecn_cut(delivered);
+            if cut != 0 {
+                let cwnd = self.window.cwnd().saturating_sub(cut);
+                self.shrink(params, cwnd, ack.now_ns);
+            }
+        }
+    }
+}
+
+impl Law for Poseidon {
+    type Config = Config;
+    type Params = Params;
+    const NAME: &'static str = "poseidon";
+
+    fn prepare(c: &Config) -> Result<Params, ConfigError> {
+        let check = ConfigError::check;
+        if c.p_ns != 0 {
+            check("p_ns", c.p_ns, 1000, Target::MAX_NS)?;
+        }
+        if c.k_ns != 0 {
+            check("k_ns", c.k_ns, 50, Target::MAX_NS)?;
+        }
+        if c.probe_interval_us != 0 {
+            check("probe_interval_us", c.probe_interval_us, 1000, 10_000_000)?;
+        }
+        if c.pacing_percent != 0 {
+            check("pacing_percent", c.pacing_percent, 150, 1000)?;
+        }
+        let mbps = |mbps: u32| u64::from(mbps).wrapping_mul(125_000);
+        let max_rate = mbps(check("max_rate_mbps", c.max_rate_mbps, 0, 10_000_000)?);
+        let min_most = if c.max_rate_mbps == 0 {
+            10_000_000
+        } else {
+            c.max_rate_mbps / 2
+        };
+        let min_rate = mbps(check("min_rate_mbps", c.min_rate_mbps, 0, min_most)?);
+        let thousandths = |value: u32| u64::from(value).wrapping_mul(ONE_PACKET) / 1000;
+        Ok(Params {
+            p_ns: c.p_ns,
+            k_ns: c.k_ns,
+            base_rtt_ns: check("base_rtt_us", c.base_rtt_us, 1, 100_000)?.wrapping_mul(1000),
+            m: (check("m_thousandths", c.m_thousandths, 1, 1999)? << GAIN_SHIFT) / 1000,
+            adapt_m: check("adapt_m", c.adapt_m, 0, 1)? != 0,
+            ecn: check("ecn", c.ecn, 0, 1)? != 0,
+            signal: match check("signal", c.signal, 0, 1)? {
+                0 => Signal::Mpd,
+                _ => Signal::EndToEnd,
+            },
+            shape: match check("target", c.target, 0, 2)? {
+                0 => Shape::Log,
+                1 => Shape::Power,
+                _ => Shape::Fixed,
+            },
+            update: match check("update", c.update, 0, 2)? {
+                0 => Update::Distance,
+                1 => Update::Ratio,
+                _ => Update::Aimd,
+            },
+            retx_reset_threshold: check("retx_reset_threshold", c.retx_reset_threshold, 1, 255)?
+                as u8,
+            q: (check("q_thousandths", c.q_thousandths, 1, 2000)? << 16) / 1000,
+            ratio_m_ns: check("ratio_m_ns", c.ratio_m_ns, 0, Target::MAX_NS)?,
+            ai: thousandths(check("ai_millipackets", c.ai_millipackets, 1, 1_000_000)?),
+            min_rate,
+            max_rate,
+            min_md: thousandths(check("min_md_thousandths", c.min_md_thousandths, 10, 999)?),
+            max_mi: thousandths(check(
+                "max_mi_thousandths",
+                c.max_mi_thousandths,
+                1001,
+                100_000,
+            )?),
+            min_cwnd: thousandths(check(
+                "min_cwnd_millipackets",
+                c.min_cwnd_millipackets,
+                1,
+                1000,
+            )?),
+            max_cwnd: u64::from(check("max_cwnd_packets", c.max_cwnd_packets, 2, 1 << 18)?)
+                << CWND_SHIFT,
+            initial_cwnd: u64::from(check(
+                "initial_cwnd_packets",
+                c.initial_cwnd_packets,
+                1,
+                1 << 18,
+            )?) << CWND_SHIFT,
+            pacing: (u64::from(c.pacing_percent) << 10) / 100,
+            probe_interval_us: c.probe_interval_us,
+        })
+    }
+
+    fn start(&mut self, params: &Params, path: &Path, now_ns: u64) {
+        *self = Self {
+            window: Window::new(path, params.initial_cwnd.min(params.max_cwnd)),
+            base: BaseRtt::new(path),
+            rtt_ns: path.handshake_rtt_ns,
+            // Long enough ago.
+            last_decrease_ns: (now_ns as u32).wrapping_sub(1 << 31),
+            ..Self::default()
+        };
+        self.set_target(params, path);
+    }
+
+    fn path_changed(&mut self, params: &Params, path: &Path) {
+        if self.started() {
+            self.window.set_path(path);
+            self.base.set_path(path);
+            self.set_target(params, path);
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        if ack.rtt_ns != 0 {
+            self.rtt_ns = ack.rtt_ns;
+            if self.base.on_sample(ack.rtt_ns, ack.full_size) {
+                self.set_gain(params);
+            }
+        }
+        let mut changed = false;
+        if let Some(delivered) = self.window.round_ended(ack) {
+            self.end_round(params, ack, delivered);
+            self.window.forget_timeouts();
+            changed = true;
+        }
+        if self.rtt_ns == 0 || self.base.draining() {
+            return changed;
+        }
+        match self.delay_ns(params, ack) {
+            Some(delay_ns) => self.receive(params, ack, delay_ns) | changed,
+            None => changed,
+        }
+    }
+
+    /// Algorithm 2, FastRecovery.
+    fn on_loss(&mut self, params: &Params, now_ns: u64) {
+        if self.started() {
+            self.window.remember();
+            self.window.forget_timeouts();
+            if self.may_decrease(now_ns) {
+                self.decrease(params, params.min_md, now_ns);
+            }
+        }
+    }
+
+    /// Algorithm 2, RetransmitTimeout.
+    fn on_timeout(&mut self, params: &Params, now_ns: u64) {
+        if self.started() {
+            if self.window.timeouts() == 0 {
+                self.window.remember();
+            }
+            if self.window.count_timeout() >= params.retx_reset_threshold {
+                self.shrink(params, params.min_cwnd, now_ns);
+            } else if self.may_decrease(now_ns) {
+                self.decrease(params, params.min_md, now_ns);
+            }
+        }
+    }
+
+    fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
+        if self.started() {
+            // What was learned about the others is old; half of it is kept, as for a loss.
+            let cwnd = self.window.cwnd();
+            let cwnd = cwnd.min(params.initial_cwnd.max(cwnd >> 1));
+            self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+            self.window.restart_round();
+        }
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.base.limit(self.window.cwnd())
+    }
+
+    /// Algorithm 1, lines 21 to 23: below a packet, one goes every rtt/cwnd. Two, because a sender
+    /// keeps two in flight ([`Law::cwnd_packets`]).
+    fn pacing_rate(&self, params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
+        let cwnd = self.cwnd();
+        let gain = if cwnd < 2 * ONE_PACKET || self.base.draining() {
+            1 << 10
+        } else {
+            params.pacing
+        };
+        if gain == 0 || self.rtt_ns == 0 {
+            return u64::MAX;
+        }
+        // At most 2^38 times 10.
+        let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
+        let mss = self.window.mss();
+        math::rate(cwnd, mss, math::reciprocal(self.rtt_ns)).max(u64::from(mss))
+    }
+
+    fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+}
