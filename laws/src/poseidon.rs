@@ -314,7 +314,8 @@ impl Poseidon {
             .wrapping_sub(i64::from(math::log2(u64::from(rtt_ns))));
         i64::from(self.log_max)
             .wrapping_sub(rate)
-            .clamp(0, i64::from(self.range))
+            .min(i64::from(self.range))
+            .max(0)
     }
 
     fn mpt_ns(&self, params: &Params, log_share: i64) -> u32 {
@@ -466,7 +467,7 @@ impl Poseidon {
         }
         self.decrease(
             params,
-            ratio.clamp(params.min_md, ONE_PACKET - 1),
+            ratio.max(params.min_md).min(ONE_PACKET - 1),
             ack.now_ns,
         );
         true

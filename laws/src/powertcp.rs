@@ -72,7 +72,9 @@ impl PowerTcp {
         let arrived = queued.wrapping_add(i64::from(i.tx_bytes)).max(0) as u64;
         // λ/b in Q24: 2^31 bytes times 2^32 of Q24 ns per byte; below 2^39 after the clamp.
         let busy = arrived.wrapping_mul(u64::from(i.inverse_rate));
-        let current = math::div(busy, u64::from(i.dt_ns)).clamp(least, (POWER_ONE as u64) << 7);
+        let current = math::div(busy, u64::from(i.dt_ns))
+            .max(least)
+            .min((POWER_ONE as u64) << 7);
         // q/(bτ) in Q24, at most 32.
         let tau = u64::from(self.theta.base.tau_ns());
         let wait = i.link_ns(i.qlen_bytes).min(tau << MAX_RTT_SHIFT);
