@@ -5,7 +5,7 @@
 //! All times are nanoseconds, all sizes bytes, all rates bytes per second, all windows packets with
 //! [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits. Counters wrap; zero means "unknown" where a field says so.
 
-use super::math::CWND_SHIFT;
+use super::math::{CWND_SHIFT, ONE_PACKET};
 use super::window::Window;
 use core::fmt;
 
@@ -309,18 +309,25 @@ pub trait Law: Copy + Default {
         self.window().cwnd()
     }
 
-    /// Whole packets the sender may have in flight now, after `delivered` packets in all.
+    /// Whole packets the sender may have in flight now, after `delivered` packets in all. To be asked
+    /// on every ACK, also when the window did not change.
     ///
     /// A window of 4.1 packets is five packets for one ACK in ten and four for the others, spread
     /// evenly: rounded up it would be a fifth more rate than the law knows of, and more for flows
     /// with small windows than for others, which is unfair. At least two: a sender with a single
     /// packet in flight would wait for its receiver's delayed-ACK timer, 40 ms, once per packet;
     /// below two packets the pacing rate does the rest.
-    fn cwnd_packets(&self, delivered: u32) -> u32 {
+    fn cwnd_packets_at(&self, delivered: u32) -> u32 {
         // Multiples of the golden ratio fill the unit interval evenly; their top 20 bits are the
         // threshold for the 20 fractional bits of the window.
         let phase = delivered.wrapping_mul(0x9e37_79b9) >> (32 - CWND_SHIFT);
         let up = self.cwnd().saturating_add(u64::from(phase));
+        (up.wrapping_shr(CWND_SHIFT) as u32).max(2)
+    }
+
+    /// Whole packets, rounded up; for those who ask outside of an ACK.
+    fn cwnd_packets(&self) -> u32 {
+        let up = self.cwnd().saturating_add(ONE_PACKET - 1);
         (up.wrapping_shr(CWND_SHIFT) as u32).max(2)
     }
 

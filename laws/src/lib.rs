@@ -25,34 +25,34 @@ pub mod window;
 
 pub use self::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Mpd, Path, Record, Wrap};
 
-// A kernel module compiles this file with `--cfg feature="<law>"` and gets that law alone: an
+// A kernel module passes `--cfg feature="single"` and `--cfg feature="<law>"` and gets that law alone: an
 // object file keeps every public function, used or not. As a crate it has them all.
-#[cfg(any(not(MODULE), feature = "powertcp", feature = "hpcc"))]
+#[cfg(any(not(feature = "single"), feature = "powertcp", feature = "hpcc"))]
 pub mod hop;
-#[cfg(any(not(MODULE), feature = "hpcc"))]
+#[cfg(any(not(feature = "single"), feature = "hpcc"))]
 pub mod hpcc;
-#[cfg(any(not(MODULE), feature = "poseidon"))]
+#[cfg(any(not(feature = "single"), feature = "poseidon"))]
 pub mod poseidon;
-#[cfg(any(not(MODULE), feature = "powertcp"))]
+#[cfg(any(not(feature = "single"), feature = "powertcp"))]
 pub mod powertcp;
-#[cfg(any(not(MODULE), feature = "hpcc", feature = "swift"))]
+#[cfg(any(not(feature = "single"), feature = "hpcc", feature = "swift"))]
 pub mod sampling_frequency;
-#[cfg(any(not(MODULE), feature = "swift"))]
+#[cfg(any(not(feature = "single"), feature = "swift"))]
 pub mod swift;
-#[cfg(any(not(MODULE), feature = "powertcp", feature = "theta_powertcp"))]
+#[cfg(any(not(feature = "single"), feature = "powertcp", feature = "theta_powertcp"))]
 pub mod theta_powertcp;
-#[cfg(any(not(MODULE), feature = "hpcc", feature = "swift"))]
+#[cfg(any(not(feature = "single"), feature = "hpcc", feature = "swift"))]
 pub mod variable_ai;
 
-#[cfg(any(not(MODULE), feature = "hpcc"))]
+#[cfg(any(not(feature = "single"), feature = "hpcc"))]
 pub use self::hpcc::Hpcc;
-#[cfg(any(not(MODULE), feature = "poseidon"))]
+#[cfg(any(not(feature = "single"), feature = "poseidon"))]
 pub use self::poseidon::Poseidon;
-#[cfg(any(not(MODULE), feature = "powertcp"))]
+#[cfg(any(not(feature = "single"), feature = "powertcp"))]
 pub use self::powertcp::PowerTcp;
-#[cfg(any(not(MODULE), feature = "swift"))]
+#[cfg(any(not(feature = "single"), feature = "swift"))]
 pub use self::swift::Swift;
-#[cfg(any(not(MODULE), feature = "powertcp", feature = "theta_powertcp"))]
+#[cfg(any(not(feature = "single"), feature = "powertcp", feature = "theta_powertcp"))]
 pub use self::theta_powertcp::ThetaPowerTcp;
 
 /// The kernel's private area of a congestion control is 104 bytes; the glue around a law needs 8 of them.

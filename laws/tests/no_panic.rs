@@ -43,6 +43,7 @@ fn compile(law: &str) -> PathBuf {
         ])
         .args(["-Cdebuginfo=0", "-Ccodegen-units=1", "-Awarnings"])
         .arg(format!("--cfg=law=\"{law}\""))
+        .arg("--cfg=feature=\"single\"")
         .arg(format!("--cfg=feature=\"{law}\""))
         .arg("-o")
         .arg(&object)

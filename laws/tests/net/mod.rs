@@ -301,7 +301,7 @@ impl<L: Law> Net<L> {
             let flow = &mut self.flows[id];
             if !flow.started
                 || now >= flow.stop_ps
-                || flow.in_flight >= flow.law.cwnd_packets(flow.delivered)
+                || flow.in_flight >= flow.law.cwnd_packets_at(flow.delivered)
             {
                 return;
             }

@@ -83,7 +83,7 @@ mod entry {
         *out = [
             law.cwnd(),
             law.pacing_rate(p),
-            u64::from(law.cwnd_packets(delivered)),
+            u64::from(law.cwnd_packets_at(delivered)),
             u64::from(law.ssthresh()),
         ];
     }
