@@ -43,13 +43,16 @@ impl HopHistory {
     #[inline(never)]
     fn search(&mut self, id: u8) -> usize {
         let mut free = None;
-        for (place, hop) in self.hops.iter().enumerate() {
+        // Not `enumerate`: its counter is checked for overflow where ours are.
+        let mut place = 0usize;
+        for hop in &self.hops {
             if hop.inverse_rate == 0 {
                 free = free.or(Some(place));
             } else if hop.hop_id == id {
                 self.last = place as u32;
                 return place;
             }
+            place = place.wrapping_add(1);
         }
         // More hops than places: the next one in turn makes room.
         let place = free.unwrap_or((self.last as usize).wrapping_add(1) % self.hops.len());
@@ -61,38 +64,35 @@ impl HopHistory {
     #[inline]
     pub fn bottleneck(&mut self, record: &Record, now_ns: u64) -> Option<Interval> {
         let place = self.place(record.hop_id);
-        self.at(place, record, Wrap::BOTTLENECK, now_ns)
+        self.hops
+            .get_mut(place)?
+            .take(record, Wrap::BOTTLENECK, now_ns)
     }
+}
 
-    /// Takes the record of the hop at `place` of the path.
+impl HopRecord {
+    /// Takes the place of this record with a newer one; says what happened between the two.
     #[inline]
-    pub fn at(
-        &mut self,
-        place: usize,
-        record: &Record,
-        wrap: Wrap,
-        now_ns: u64,
-    ) -> Option<Interval> {
-        let hop = self.hops.get_mut(place)?;
+    pub fn take(&mut self, record: &Record, wrap: Wrap, now_ns: u64) -> Option<Interval> {
         if record.inverse_rate == 0 {
             return None;
         }
-        let dt_ns = record.ts_ns.wrapping_sub(hop.ts_ns) & wrap.ts_mask;
-        let gap_ns = (now_ns as u32).wrapping_sub(hop.seen_ns);
-        let same = hop.hop_id == record.hop_id && hop.inverse_rate == record.inverse_rate;
+        let dt_ns = record.ts_ns.wrapping_sub(self.ts_ns) & wrap.ts_mask;
+        let gap_ns = (now_ns as u32).wrapping_sub(self.seen_ns);
+        let same = self.hop_id == record.hop_id && self.inverse_rate == record.inverse_rate;
         if same && dt_ns == 0 {
             // The same instant again: nothing to compare yet.
             return None;
         }
         let interval = Interval {
             dt_ns,
-            tx_bytes: record.tx_bytes.wrapping_sub(hop.tx_bytes) & wrap.tx_mask,
+            tx_bytes: record.tx_bytes.wrapping_sub(self.tx_bytes) & wrap.tx_mask,
             qlen_bytes: record.qlen_bytes.min(MAX_BYTES),
-            prev_qlen_bytes: hop.qlen_bytes,
+            prev_qlen_bytes: self.qlen_bytes,
             inverse_rate: record.inverse_rate,
         };
-        *hop = HopRecord {
-            qlen_bytes: record.qlen_bytes.min(MAX_BYTES),
+        *self = Self {
+            qlen_bytes: interval.qlen_bytes,
             tx_bytes: record.tx_bytes,
             ts_ns: record.ts_ns,
             seen_ns: now_ns as u32,
@@ -103,8 +103,8 @@ impl HopHistory {
         // Half a period for the wrap, and packets may overtake each other by a little: a record from
         // before the last one shows as more than half a period.
         let half = wrap.ts_mask >> 1;
-        (same && gap_ns < half && dt_ns < half && interval.tx_bytes <= MAX_BYTES)
-            .then_some(interval)
+        let fresh = gap_ns < half && dt_ns < half && interval.tx_bytes <= MAX_BYTES;
+        (same && fresh).then_some(interval)
     }
 }
 

@@ -25,7 +25,7 @@
 use super::base_rtt::BaseRtt;
 use super::derive;
 use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, MAX_HOPS};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
@@ -193,8 +193,8 @@ impl Hpcc {
             }
             Int::Stack(records, wrap) => {
                 let mut most: Option<(u64, u32, u32)> = None;
-                for (place, record) in records.iter().take(MAX_HOPS).enumerate() {
-                    let Some(interval) = hops.at(place, record, wrap, ack.now_ns) else {
+                for (hop, record) in hops.hops.iter_mut().zip(records) {
+                    let Some(interval) = hop.take(record, wrap, ack.now_ns) else {
                         continue;
                     };
                     let util = self.link_util(&interval);

@@ -39,7 +39,11 @@ pub mod powertcp;
 pub mod sampling_frequency;
 #[cfg(any(not(feature = "single"), feature = "swift"))]
 pub mod swift;
-#[cfg(any(not(feature = "single"), feature = "powertcp", feature = "theta_powertcp"))]
+#[cfg(any(
+    not(feature = "single"),
+    feature = "powertcp",
+    feature = "theta_powertcp"
+))]
 pub mod theta_powertcp;
 #[cfg(any(not(feature = "single"), feature = "hpcc", feature = "swift"))]
 pub mod variable_ai;
@@ -52,7 +56,11 @@ pub use self::poseidon::Poseidon;
 pub use self::powertcp::PowerTcp;
 #[cfg(any(not(feature = "single"), feature = "swift"))]
 pub use self::swift::Swift;
-#[cfg(any(not(feature = "single"), feature = "powertcp", feature = "theta_powertcp"))]
+#[cfg(any(
+    not(feature = "single"),
+    feature = "powertcp",
+    feature = "theta_powertcp"
+))]
 pub use self::theta_powertcp::ThetaPowerTcp;
 
 /// The kernel's private area of a congestion control is 104 bytes; the glue around a law needs 8 of them.

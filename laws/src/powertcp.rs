@@ -23,7 +23,7 @@
 //! of such ACKs the law is θ-PowerTCP until telemetry comes back.
 
 use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, MAX_HOPS};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
     Config, Params, ThetaPowerTcp, FLAG_GENTLE, GENTLE_END, MAX_RTT_SHIFT, POWER_BOUNDS, POWER_ONE,
@@ -99,8 +99,8 @@ impl PowerTcp {
             }
             Int::Stack(records, wrap) => {
                 let mut most = None;
-                for (place, record) in records.iter().take(MAX_HOPS).enumerate() {
-                    let Some(interval) = hops.at(place, record, wrap, ack.now_ns) else {
+                for (hop, record) in hops.hops.iter_mut().zip(records) {
+                    let Some(interval) = hop.take(record, wrap, ack.now_ns) else {
                         continue;
                     };
                     let power = self.hop_power(&interval, least);
