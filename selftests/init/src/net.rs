@@ -191,6 +191,9 @@ pub struct Queue {
     pub drops: u64,
 }
 
+/// What an Ethernet link spends on a packet beyond what Linux counts: preamble, checksum and gap, bytes.
+const UNSEEN: i32 = 8 + 4 + 12;
+
 /// TCA_OPTIONS of `netem`: a port that sends at a rate, then a wire with a delay.
 pub fn netem(rate_mbps: u64, delay_ns: u64, limit_packets: u32) -> Vec<u8> {
     const TCA_NETEM_RATE: u16 = 6;
@@ -216,6 +219,7 @@ pub fn netem(rate_mbps: u64, delay_ns: u64, limit_packets: u32) -> Vec<u8> {
         // struct tc_netem_rate: rate, packet overhead, cell size, cell overhead.
         let mut value = [0u8; 16];
         value[..4].copy_from_slice(&small.to_ne_bytes());
+        value[4..8].copy_from_slice(&UNSEEN.to_ne_bytes());
         attribute(TCA_NETEM_RATE, &value);
     }
     bytes

@@ -84,7 +84,7 @@ fn log_is_clean() -> Result<Outcome> {
         "WARNING:",
         "BUG:",
         "Oops",
-        "panic",
+        "Kernel panic",
         "Call Trace",
         "leaked",
         "UBSAN",

@@ -3,7 +3,6 @@
 
 use crate::{netns::Netns, tcp};
 use anyhow::{Context as _, Result};
-use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     io::{Read as _, Write as _},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
@@ -14,8 +13,6 @@ use std::{
 
 /// Large enough that writes never decide what a packet looks like.
 const CHUNK: usize = 1 << 20;
-/// The buffers of both sides: more than any window of the lab, so that neither limits a flow.
-const BUFFER: usize = 32 << 20;
 
 /// A flow in the making; its socket appears when it connects.
 #[derive(Clone)]
@@ -41,7 +38,6 @@ pub fn receive(ns: &Netns, address: IpAddr) -> Result<SocketAddr> {
     let listener = ns
         .enter(|| TcpListener::bind((address, 0)))?
         .with_context(|| format!("listen on {address}"))?;
-    setsockopt(&listener, sockopt::RcvBuf, &BUFFER).context("SO_RCVBUF")?;
     let at = listener.local_addr()?;
     thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else {
@@ -79,7 +75,6 @@ fn send_now(
     ns.join()?;
     sleep_until(start);
     let stream = connect(to, cc)?;
-    setsockopt(&stream, sockopt::SndBuf, &BUFFER).context("SO_SNDBUF")?;
     let mut stream = slot.get_or_init(|| stream);
     let chunk = vec![0x5a; CHUNK];
     let mut left = bytes.unwrap_or(u64::MAX);

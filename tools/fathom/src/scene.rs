@@ -263,8 +263,8 @@ impl Row {
             .clone();
         let to_us = |bytes: f64| bytes * 8.0 / port.rate_mbps as f64;
         let mss = f64::from(answer.flows.first().map_or(1448, |f| f.mss));
-        // The port counts Ethernet frames: an MTU of 1500 and 14 bytes of header.
-        let line_gbps = port.rate_mbps as f64 / 1000.0 * mss / 1514.0;
+        // What a full packet occupies: an MTU of 1500, and Ethernet's header, checksum, preamble and gap.
+        let line_gbps = port.rate_mbps as f64 / 1000.0 * mss / (1500.0 + 38.0);
         Ok(Self {
             cc: cc.to_owned(),
             throughput_gbps: sum,

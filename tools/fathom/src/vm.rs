@@ -175,6 +175,9 @@ fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Resul
                 if up {
                     println!("{line}");
                 }
+                if line.contains("KVM internal error") {
+                    bail!("{line}");
+                }
                 console.push(line);
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}

@@ -55,7 +55,7 @@ pub struct Link {
 pub struct Port {
     /// The node, by its place in [`Plan::nodes`].
     pub node: usize,
-    /// Rate, Mbit/s of Ethernet frames (without preamble and gap); 0 = as fast as the machine.
+    /// Rate of the Ethernet link, Mbit/s, preamble and gap included; 0 = as fast as the machine.
     pub rate_mbps: u64,
     /// Time on the wire after transmission, ns.
     pub delay_ns: u64,
