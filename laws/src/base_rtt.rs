@@ -56,6 +56,9 @@ const MAX_DRAINS: u8 = 12;
 const DRAIN_SHIFT: u32 = 4;
 const DRAIN_LEAST: u64 = math::ONE_PACKET >> 1;
 
+/// No sample.
+const NONE: u32 = u32::MAX;
+
 const UNSET: u8 = 0;
 const GUESSED: u8 = 1;
 const LEARNED: u8 = 2;
@@ -71,7 +74,7 @@ pub struct BaseRtt {
     tau_ns: u32,
     /// The least sample it stands on, ns.
     min_ns: u32,
-    /// The least full-size sample of this round, ns; 0 = none.
+    /// The least full-size sample of this round, ns; [`NONE`] = none yet, 0 = none is wanted.
     round_min_ns: u32,
     /// That of the last round, or of the one before a drain began, ns.
     before_ns: u32,
@@ -93,6 +96,7 @@ impl BaseRtt {
     pub fn new(path: &Path) -> Self {
         let mut base = Self {
             tau_ns: UNKNOWN_TAU_NS,
+            round_min_ns: NONE,
             ..Self::default()
         };
         base.set_path(path);
@@ -108,6 +112,7 @@ impl BaseRtt {
         if path.base_rtt_ns != 0 {
             self.tau_ns = path.base_rtt_ns.clamp(MIN_TAU_NS, MAX_TAU_NS);
             self.phase = GIVEN;
+            self.round_min_ns = 0;
         }
     }
 
@@ -166,22 +171,28 @@ impl BaseRtt {
         self.phase >= LEARNED
     }
 
-    /// A round-trip time. True when τ changed.
+    /// A round-trip time, not zero. True when τ changed.
     #[inline]
     pub fn on_sample(&mut self, rtt_ns: u32, full_size: bool) -> bool {
-        if !full_size || self.phase == GIVEN {
-            if self.phase == UNSET && rtt_ns != 0 {
-                self.phase = GUESSED;
-                self.adopt(rtt_ns);
-                return true;
+        // Nothing is below zero, which is what it is when τ was given.
+        rtt_ns < self.round_min_ns && self.on_less(rtt_ns, full_size)
+    }
+
+    /// The least sample of a round so far.
+    #[inline(never)]
+    fn on_less(&mut self, rtt_ns: u32, full_size: bool) -> bool {
+        if !full_size {
+            if self.phase != UNSET {
+                return false;
             }
-            return false;
-        }
-        if self.round_min_ns != 0 && rtt_ns >= self.round_min_ns {
-            return false;
+            self.phase = GUESSED;
+            self.adopt(rtt_ns);
+            return true;
         }
         self.round_min_ns = rtt_ns;
-        if self.phase >= LEARNED {
+        if self.phase < LEARNED {
+            self.phase = LEARNED;
+        } else {
             if rtt_ns > self.min_ns {
                 return false;
             }
@@ -190,8 +201,6 @@ impl BaseRtt {
             if rtt_ns == self.min_ns {
                 return false;
             }
-        } else {
-            self.phase = LEARNED;
         }
         self.adopt(rtt_ns);
         true
@@ -200,11 +209,14 @@ impl BaseRtt {
     /// The end of a round. True when τ or [`BaseRtt::draining`] changed. `interval_us` is how long a
     /// minimum stays fresh, 0 = for ever. An idle flow needs no drain: its queue is empty as it is.
     pub fn on_round(&mut self, interval_us: u32, app_limited: bool) -> bool {
+        if self.phase == GIVEN {
+            return false;
+        }
         let round_min_ns = self.round_min_ns;
-        self.round_min_ns = 0;
+        self.round_min_ns = NONE;
         self.rounds = self.rounds.saturating_add(1);
         match self.phase {
-            LEARNED if interval_us != 0 && !app_limited && round_min_ns != 0 => {
+            LEARNED if interval_us != 0 && !app_limited && round_min_ns != NONE => {
                 let wait = self.wait_rounds(interval_us);
                 let rounds = u32::from(self.rounds);
                 let joins = rounds >= JOIN_ROUNDS.min(wait >> 1) && self.fell(round_min_ns);
@@ -251,7 +263,7 @@ impl BaseRtt {
     /// The verdict of a drain.
     fn judge(&mut self, drained_ns: u32) {
         self.rounds = 0;
-        if drained_ns <= self.min_ns || self.fell(drained_ns) {
+        if drained_ns == NONE || drained_ns <= self.min_ns || self.fell(drained_ns) {
             self.unmoved = 0;
             return;
         }

@@ -8,15 +8,13 @@
 //! these cases the record is kept for the next comparison and no answer is given.
 
 use super::law::{HopHistory, HopRecord, Record, Wrap};
-
-/// Queues beyond a gigabyte count as one; times a byte's time in Q24 they stay in 62 bits.
-const MAX_BYTES: u32 = 1 << 30;
+use core::num::NonZeroU32;
 
 /// The time between two records of one hop, and what it sent and queued in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// ns, at least one.
-    pub dt_ns: u32,
+    /// ns.
+    pub dt_ns: NonZeroU32,
     /// Bytes sent.
     pub tx_bytes: u32,
     /// Queue at the end, bytes.
@@ -30,25 +28,23 @@ pub struct Interval {
 impl HopHistory {
     /// The place of hop `id`: where it was last, or the first that is free, or a place to give up.
     #[inline]
-    fn place(&mut self, id: u8) -> usize {
+    fn place(&mut self, id: u32) -> usize {
         let last = self.last as usize;
-        if let Some(hop) = self.hops.get(last) {
-            if hop.hop_id == id && hop.inverse_rate != 0 {
-                return last;
-            }
+        match self.hops.get(last) {
+            Some(hop) if hop.record.hop_id == id && hop.record.inverse_rate != 0 => last,
+            _ => self.search(id),
         }
-        self.search(id)
     }
 
     #[inline(never)]
-    fn search(&mut self, id: u8) -> usize {
+    fn search(&mut self, id: u32) -> usize {
         let mut free = None;
         // Not `enumerate`: its counter is checked for overflow where ours are.
         let mut place = 0usize;
         for hop in &self.hops {
-            if hop.inverse_rate == 0 {
+            if hop.record.inverse_rate == 0 {
                 free = free.or(Some(place));
-            } else if hop.hop_id == id {
+            } else if hop.record.hop_id == id {
                 self.last = place as u32;
                 return place;
             }
@@ -66,45 +62,52 @@ impl HopHistory {
         let place = self.place(record.hop_id);
         self.hops
             .get_mut(place)?
-            .take(record, Wrap::BOTTLENECK, now_ns)
+            .take(record, Wrap::BOTTLENECK, now_ns as u32)
     }
 }
 
 impl HopRecord {
     /// Takes the place of this record with a newer one; says what happened between the two.
     #[inline]
-    pub fn take(&mut self, record: &Record, wrap: Wrap, now_ns: u64) -> Option<Interval> {
-        if record.inverse_rate == 0 {
-            return None;
-        }
-        let dt_ns = record.ts_ns.wrapping_sub(self.ts_ns) & wrap.ts_mask;
-        let gap_ns = (now_ns as u32).wrapping_sub(self.seen_ns);
-        let same = self.hop_id == record.hop_id && self.inverse_rate == record.inverse_rate;
-        if same && dt_ns == 0 {
-            // The same instant again: nothing to compare yet.
-            return None;
-        }
-        let interval = Interval {
-            dt_ns,
-            tx_bytes: record.tx_bytes.wrapping_sub(self.tx_bytes) & wrap.tx_mask,
-            qlen_bytes: record.qlen_bytes.min(MAX_BYTES),
-            prev_qlen_bytes: self.qlen_bytes,
-            inverse_rate: record.inverse_rate,
-        };
-        *self = Self {
-            qlen_bytes: interval.qlen_bytes,
-            tx_bytes: record.tx_bytes,
-            ts_ns: record.ts_ns,
-            seen_ns: now_ns as u32,
-            inverse_rate: record.inverse_rate,
-            hop_id: record.hop_id,
-            pad: [0; 3],
-        };
-        // Half a period for the wrap, and packets may overtake each other by a little: a record from
+    pub fn take(&mut self, record: &Record, wrap: Wrap, now_ns: u32) -> Option<Interval> {
+        let last = &mut self.record;
+        let gap_ns = now_ns.wrapping_sub(self.seen_ns);
+        let dt_ns = record.ts_ns.wrapping_sub(last.ts_ns) & wrap.ts_mask;
+        // Half a period for the wrap; and packets may overtake each other by a little, a record from
         // before the last one shows as more than half a period.
         let half = wrap.ts_mask >> 1;
-        let fresh = gap_ns < half && dt_ns < half && interval.tx_bytes <= MAX_BYTES;
-        (same && fresh).then_some(interval)
+        let other = (last.hop_id ^ record.hop_id) | (last.inverse_rate ^ record.inverse_rate);
+        // One comparison for zero, too: there it becomes the largest number.
+        let comparable = dt_ns.wrapping_sub(1) < half && gap_ns < half;
+        if other != 0 || !comparable || record.inverse_rate == 0 {
+            return self.replace(record, dt_ns, now_ns);
+        }
+        let tx_bytes = record.tx_bytes.wrapping_sub(last.tx_bytes) & wrap.tx_mask;
+        let prev_qlen_bytes = last.qlen_bytes;
+        last.qlen_bytes = record.qlen_bytes;
+        last.tx_bytes = record.tx_bytes;
+        last.ts_ns = record.ts_ns;
+        self.seen_ns = now_ns;
+        Some(Interval {
+            dt_ns: NonZeroU32::new(dt_ns)?,
+            tx_bytes,
+            qlen_bytes: record.qlen_bytes,
+            prev_qlen_bytes,
+            inverse_rate: record.inverse_rate,
+        })
+    }
+
+    /// What cannot be compared is kept for the next, unless it says nothing or is the same again.
+    #[cold]
+    #[inline(never)]
+    fn replace(&mut self, record: &Record, dt_ns: u32, now_ns: u32) -> Option<Interval> {
+        let same =
+            self.record.hop_id == record.hop_id && self.record.inverse_rate == record.inverse_rate;
+        if record.inverse_rate != 0 && !(same && dt_ns == 0) {
+            self.record = *record;
+            self.seen_ns = now_ns;
+        }
+        None
     }
 }
 
@@ -113,7 +116,15 @@ impl Interval {
     #[inline]
     #[must_use]
     pub fn link_ns(&self, bytes: u32) -> u64 {
-        // 2^30 times 2^32.
-        u64::from(bytes.min(MAX_BYTES)).wrapping_mul(u64::from(self.inverse_rate)) >> 24
+        u64::from(bytes).wrapping_mul(u64::from(self.inverse_rate)) >> Record::INVERSE_RATE_SHIFT
+    }
+
+    /// The part of the interval that the link needs for `bytes`, Q24; for fewer than none, none.
+    #[inline]
+    #[must_use]
+    pub fn load(&self, bytes: i64) -> u64 {
+        // What was sent and queued is below 2^33 bytes, an inverse rate below 2^31.
+        let busy = (bytes.max(0) as u64).wrapping_mul(u64::from(self.inverse_rate));
+        busy / core::num::NonZeroU64::from(self.dt_ns)
     }
 }

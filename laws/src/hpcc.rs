@@ -26,10 +26,11 @@ use super::base_rtt::BaseRtt;
 use super::derive;
 use super::hop::Interval;
 use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
-use super::math::{self, CWND_SHIFT, ONE_PACKET};
+use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
 use super::window::Window;
+use core::num::NonZeroU64;
 
 /// Fractional bits of U.
 pub const UTIL_SHIFT: u32 = 24;
@@ -95,7 +96,7 @@ impl Default for Config {
 pub struct Params {
     /// η in Q24, and 1/η in Q24.
     eta: u32,
-    /// (1 − η)/N in Q32.
+    /// (1 − η)/N in Q24.
     ai_share: u64,
     /// Additive increase, bytes per second; 0 = by share.
     ai_rate: u64,
@@ -106,6 +107,8 @@ pub struct Params {
     sampling_acks: u16,
     max_stage: u8,
     ecn: bool,
+    /// Variable AI or Sampling Frequency is on.
+    mechanisms: bool,
 }
 
 /// HPCC's state.
@@ -118,8 +121,8 @@ pub struct Hpcc {
     reference: u64,
     /// 2^56/T.
     inverse_t: u64,
-    /// HostBw in packets per ns, Q40.
-    packets_per_ns: u64,
+    /// HostBw·T, packets in Q20.
+    host_bdp: u64,
     vai: VariableAi,
     /// U in Q24; zero = none yet.
     util: u32,
@@ -143,21 +146,31 @@ impl Hpcc {
         self.base.tau_ns()
     }
 
-    fn host_bdp(&self) -> u64 {
-        derive::host_bdp(self.packets_per_ns, self.base.tau_ns())
-    }
-
     /// W_AI before Variable AI, Q20.
     #[inline]
     fn additive_increase(&self, params: &Params) -> u64 {
         if params.ai_rate == 0 {
-            return math::mul_shift(self.host_bdp(), params.ai_share, 32).max(1);
+            // 2^38 times 2^24.
+            return (self.host_bdp.wrapping_mul(params.ai_share) >> 24).max(1);
         }
-        derive::packets_in(params.ai_rate, self.base.tau_ns(), self.window.wire()).max(1)
+        derive::packets_in(params.ai_rate, self.base.tau_ns(), self.window.wire())
+            .max(1)
+            .min(MAX_CWND)
     }
 
-    fn refresh_t(&mut self) {
+    /// Brings up to date what depends on T, which was `before_ns`.
+    #[cold]
+    #[inline(never)]
+    fn follow_t(&mut self, before_ns: u32) {
+        let t_ns = self.base.tau_ns();
+        self.inverse_t = math::reciprocal(t_ns);
+        let bdp = math::mul_div(self.host_bdp, u64::from(t_ns), u64::from(before_ns));
+        self.host_bdp = bdp.min(MAX_CWND);
+    }
+
+    fn set_rates(&mut self, path: &Path) {
         self.inverse_t = math::reciprocal(self.base.tau_ns());
+        self.host_bdp = derive::host_bdp(derive::packets_per_ns(path), self.base.tau_ns());
     }
 
     /// `ns` in units of T, Q24; at most 64.
@@ -171,11 +184,8 @@ impl Hpcc {
     /// u of one link, Q24.
     #[inline]
     fn link_util(&self, i: &Interval) -> u64 {
-        // 2^30 bytes times 2^32 of Q24 ns per byte.
-        let busy = u64::from(i.tx_bytes).wrapping_mul(u64::from(i.inverse_rate));
-        let sent = math::div(busy, u64::from(i.dt_ns));
         let queue = self.in_t(i.link_ns(i.qlen_bytes.min(i.prev_qlen_bytes)));
-        sent.saturating_add(queue).min(MAX_UTIL)
+        i.load(i64::from(i.tx_bytes)).wrapping_add(queue)
     }
 
     /// MeasureInflight: the largest u, the Δt of its link, and the longest queue in bytes.
@@ -185,27 +195,21 @@ impl Hpcc {
         match ack.int {
             Int::Bottleneck(record) => {
                 let interval = hops.bottleneck(&record, ack.now_ns)?;
-                Some((
-                    self.link_util(&interval),
-                    interval.dt_ns,
-                    interval.qlen_bytes,
-                ))
+                let util = self.link_util(&interval);
+                Some((util, interval.dt_ns.get(), interval.qlen_bytes))
             }
             Int::Stack(records, wrap) => {
-                let mut most: Option<(u64, u32, u32)> = None;
+                let (mut util, mut dt_ns, mut queue) = (0, None, 0);
                 for (hop, record) in hops.hops.iter_mut().zip(records) {
-                    let Some(interval) = hop.take(record, wrap, ack.now_ns) else {
-                        continue;
-                    };
-                    let util = self.link_util(&interval);
-                    let queue = interval.qlen_bytes;
-                    most = Some(match most {
-                        Some((u, dt, q)) if u >= util => (u, dt, q.max(queue)),
-                        Some((_, _, q)) => (util, interval.dt_ns, q.max(queue)),
-                        None => (util, interval.dt_ns, queue),
-                    });
+                    if let Some(interval) = hop.take(record, wrap, ack.now_ns as u32) {
+                        let link_util = self.link_util(&interval);
+                        queue = interval.qlen_bytes.max(queue);
+                        if link_util >= util {
+                            (util, dt_ns) = (link_util, Some(interval.dt_ns));
+                        }
+                    }
                 }
-                most
+                Some((util, dt_ns?.get(), queue))
             }
             Int::None | Int::Mpd(_) => None,
         }
@@ -213,51 +217,42 @@ impl Hpcc {
 
     #[inline]
     fn smooth(&mut self, util: u64, dt_ns: u32) {
-        let smooth = u64::from(self.util);
-        let smooth = if smooth == 0 || dt_ns >= self.base.tau_ns() {
-            util
-        } else {
-            let weight = (u64::from(dt_ns).wrapping_mul(self.inverse_t) >> 32) as i64;
-            let step = (util as i64)
-                .wrapping_sub(smooth as i64)
-                .wrapping_mul(weight)
-                >> UTIL_SHIFT;
-            (smooth as i64).wrapping_add(step).max(0) as u64
-        };
-        self.util = smooth.clamp(MIN_UTIL, MAX_UTIL) as u32;
+        let util = util.max(MIN_UTIL).min(MAX_UTIL) as i64;
+        let smooth = i64::from(self.util);
+        if smooth == 0 || dt_ns >= self.base.tau_ns() {
+            self.util = util as u32;
+            return;
+        }
+        // Δt/T below one in Q24, times a difference below 2^31; a mean of what lies within bounds.
+        let weight = (u64::from(dt_ns).wrapping_mul(self.inverse_t) >> 32) as i64;
+        let step = util.wrapping_sub(smooth).wrapping_mul(weight) >> UTIL_SHIFT;
+        self.util = smooth.wrapping_add(step) as u32;
     }
 
     /// ComputeWind, and the reference.
     #[inline]
-    fn compute(&mut self, params: &Params, ack: &Ack<'_>, round_ended: bool) {
+    fn compute(&mut self, params: &Params, ack: &Ack<'_>, queue: u32, round_ended: bool) {
         let over = self.util >= params.eta;
-        let multiplicative = over || self.inc_stage >= params.max_stage;
-        if over {
-            self.flags |= CONGESTED;
+        let (mut due, mut ai) = (round_ended, self.additive_increase(params));
+        if params.mechanisms {
+            (due, ai) = self.mechanisms(params, ack, queue, round_ended, over);
         }
-        let due = self
-            .sampling
-            .due(params.sampling_acks, ack.acked, over, round_ended);
-        let tokens = self.vai.tokens(&params.vai, due);
-        let ai = self
-            .additive_increase(params)
-            .saturating_mul(u64::from(tokens));
-        let from = if multiplicative {
+        let multiplicative = over || self.inc_stage >= params.max_stage;
+        let mut cwnd = self.reference;
+        if multiplicative {
             // W_c η/U: 2^38 times 2^24.
-            math::div(
-                self.reference.wrapping_mul(u64::from(params.eta)),
-                u64::from(self.util.max(1)),
-            )
-        } else {
-            self.reference
-        };
+            let util = NonZeroU64::new(u64::from(self.util)).unwrap_or(NonZeroU64::MAX);
+            cwnd = cwnd.wrapping_mul(u64::from(params.eta)) / util;
+        }
+        // Below 2^45 and 2^55.
+        cwnd = cwnd.wrapping_add(ai);
         let most = if ack.app_limited {
             self.window.cwnd()
         } else {
-            self.host_bdp().saturating_add(BURST_ALLOWANCE)
+            self.host_bdp.wrapping_add(BURST_ALLOWANCE)
         };
-        let cwnd = from.saturating_add(ai).min(most);
-        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+        self.window
+            .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);
         if due {
             self.reference = self.window.cwnd();
             self.inc_stage = if multiplicative {
@@ -266,6 +261,32 @@ impl Hpcc {
                 self.inc_stage.saturating_add(1)
             };
         }
+    }
+
+    /// Variable AI and Sampling Frequency: whether the reference is to follow, and the increase.
+    #[inline(never)]
+    fn mechanisms(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        queue: u32,
+        round_ended: bool,
+        over: bool,
+    ) -> (bool, u64) {
+        if over {
+            self.flags |= CONGESTED;
+        }
+        self.vai.observe(queue);
+        let due = self
+            .sampling
+            .due(params.sampling_acks, ack.acked, over, round_ended);
+        let tokens = self.vai.tokens(&params.vai, due);
+        // 2^38 times 2^16.
+        (
+            due,
+            self.additive_increase(params)
+                .wrapping_mul(u64::from(tokens)),
+        )
     }
 
     #[inline(never)]
@@ -277,8 +298,9 @@ impl Hpcc {
         } else {
             params.probe_interval_us
         };
+        let t_ns = self.base.tau_ns();
         if self.base.on_round(interval_us, ack.app_limited) {
-            self.refresh_t();
+            self.follow_t(t_ns);
         }
         if params.vai.enabled {
             self.vai.on_round(&params.vai, 0, quiet);
@@ -315,13 +337,14 @@ impl Law for Hpcc {
         let max = check("max_cwnd_packets", c.max_cwnd_packets, 2, 1 << 18)?;
         Ok(Params {
             eta: ((u64::from(eta) << UTIL_SHIFT) / 100) as u32,
-            ai_share: math::div((u64::from(100u32.saturating_sub(eta)) << 32) / 100, flows),
+            ai_share: math::div((u64::from(100u32.saturating_sub(eta)) << 24) / 100, flows),
             ai_rate: u64::from(check("ai_mbps", c.ai_mbps, 0, 1_000_000)?).wrapping_mul(125_000),
             min_cwnd: u64::from(min).wrapping_mul(ONE_PACKET) / 1000,
             max_cwnd: u64::from(max) << CWND_SHIFT,
             vai: c.vai.prepare()?,
             probe_interval_us: c.probe_interval_us,
             sampling_acks: check("sampling_acks", c.sampling_acks, 0, 65535)? as u16,
+            mechanisms: c.vai.enabled != 0 || c.sampling_acks != 0,
             max_stage: check("max_stage", c.max_stage, 0, 100)? as u8,
             ecn: check("ecn", c.ecn, 0, 1)? != 0,
         })
@@ -330,11 +353,10 @@ impl Law for Hpcc {
     fn start(&mut self, params: &Params, path: &Path, _now_ns: u64) {
         *self = Self {
             base: BaseRtt::new(path),
-            packets_per_ns: derive::packets_per_ns(path),
             ..Self::default()
         };
-        self.refresh_t();
-        let start = derive::first_window(self.packets_per_ns, &self.base);
+        self.set_rates(path);
+        let start = derive::first_window(derive::packets_per_ns(path), &self.base);
         self.window = Window::new(path, start.min(params.max_cwnd));
         self.follow();
     }
@@ -343,8 +365,7 @@ impl Law for Hpcc {
         if self.started() {
             self.window.set_path(path);
             self.base.set_path(path);
-            self.packets_per_ns = derive::packets_per_ns(path);
-            self.refresh_t();
+            self.set_rates(path);
         }
     }
 
@@ -353,8 +374,9 @@ impl Law for Hpcc {
         if !self.started() {
             return false;
         }
+        let t_ns = self.base.tau_ns();
         if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
-            self.refresh_t();
+            self.follow_t(t_ns);
         }
         let mut measured = self.measure(hops, ack);
         let ended = self.window.round_ended(ack);
@@ -384,8 +406,7 @@ impl Law for Hpcc {
             return ended.is_some();
         }
         self.smooth(util, dt_ns);
-        self.vai.observe(queue);
-        self.compute(params, ack, ended.is_some());
+        self.compute(params, ack, queue, ended.is_some());
         true
     }
 
@@ -410,7 +431,7 @@ impl Law for Hpcc {
 
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
-            let cwnd = self.window.cwnd().min(self.host_bdp());
+            let cwnd = self.window.cwnd().min(self.host_bdp);
             self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
             self.window.restart_round();
             self.util = 0;
@@ -427,7 +448,7 @@ impl Law for Hpcc {
             return 0;
         }
         let mss = self.window.mss();
-        let cwnd = self.cwnd().min(self.host_bdp().max(ONE_PACKET));
+        let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
         math::rate(cwnd, mss, self.inverse_t).max(u64::from(mss))
     }
 

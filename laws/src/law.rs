@@ -128,30 +128,32 @@ pub struct Mpd {
 }
 
 /// The egress port of one hop at the moment it sent the packet.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Which port: records of one id are comparable with each other.
-    pub hop_id: u8,
     /// Queue behind the packet, bytes.
     pub qlen_bytes: u32,
     /// Bytes sent so far, wrapping as [`Wrap::tx_mask`] says.
     pub tx_bytes: u32,
     /// When, ns, wrapping as [`Wrap::ts_mask`] says.
     pub ts_ns: u32,
-    /// Time the link takes for a byte, from [`Record::inverse_rate`]; 0 = unknown, the record is ignored.
+    /// Time the link takes for a byte, from [`Record::inverse_rate`]; 0 = unknown, the record is
+    /// ignored.
     pub inverse_rate: u32,
+    /// Which port: records of one id are comparable with each other.
+    pub hop_id: u32,
 }
 
 impl Record {
     /// Fractional bits of [`Record::inverse_rate`].
     pub const INVERSE_RATE_SHIFT: u32 = 24;
 
-    /// Nanoseconds per byte in Q24 of a link of `mbps` Mbit/s; from 32 Mbit/s up, relative error below 2^-16 up to
+    /// Nanoseconds per byte in Q24 of a link of `mbps` Mbit/s; from 63 Mbit/s up, relative error below 2^-16 up to
     /// 1 Tbit/s. Meant for a table of the speeds a telemetry format can name, built at compile time.
     #[must_use]
     pub const fn inverse_rate(mbps: u32) -> u32 {
         match (8000u64 << Self::INVERSE_RATE_SHIFT).checked_div(mbps as u64) {
-            Some(inverse) if inverse <= u32::MAX as u64 => inverse as u32,
+            Some(inverse) if inverse < 1 << 31 => inverse as u32,
             _ => 0,
         }
     }
@@ -220,23 +222,14 @@ pub const MAX_HOPS: usize = 8;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HopRecord {
-    /// Queue behind the packet, bytes.
-    pub qlen_bytes: u32,
-    /// Bytes sent so far, wrapping.
-    pub tx_bytes: u32,
-    /// The hop's clock, ns, wrapping.
-    pub ts_ns: u32,
+    /// The record; an inverse rate of 0 = this place is empty.
+    pub record: Record,
     /// The host's clock when it came, ns, wrapping.
     pub seen_ns: u32,
-    /// As in [`Record`]; 0 = this place is empty.
-    pub inverse_rate: u32,
-    /// As in [`Record`].
-    pub hop_id: u8,
-    #[doc(hidden)]
-    pub pad: [u8; 3],
 }
 
-/// The last record of every hop, for the laws that watch counters grow. Lives beside the telemetry, not in the law.
+/// The last record of every hop, for the laws that watch counters grow. Lives beside the telemetry,
+/// not in the law. All-zero is empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HopHistory {

@@ -110,65 +110,94 @@ pub const fn rate(cwnd: u64, packet_bytes: u16, inverse_ns: u64) -> u64 {
 /// Fractional bits of a logarithm.
 pub const LOG_SHIFT: u32 = 26;
 
-/// 1/c in Q32, c the middle of each 32nd of [1, 2).
-const INVERSES: [u32; 32] = [
-    0xfc0fc0fc, 0xf4898d60, 0xed7303b6, 0xe6c2b448, 0xe070381c, 0xda740da7, 0xd4c77b03, 0xcf6474a9,
-    0xca4587e7, 0xc565c87b, 0xc0c0c0c1, 0xbc52640c, 0xb81702e0, 0xb40b40b4, 0xb02c0b03, 0xac769184,
-    0xa8e83f57, 0xa57eb503, 0xa237c32b, 0x9f1165e7, 0x9c09c09c, 0x991f1a51, 0x964fda6c, 0x939a85c4,
-    0x90fdbc09, 0x8e78356d, 0x8c08c08c, 0x89ae408a, 0x8767ab5f, 0x85340853, 0x83126e98, 0x81020408,
+/// For c the middle of each 64th of [1, 2): 1/c in Q32 and log2(c) in Q31.
+#[rustfmt::skip]
+const LOGS: [(u32, u32); 64] = [
+    (0xfe03f810, 0x016fe50b), (0xfa232cf2, 0x04473476), (0xf6603d98, 0x07137eae), (0xf2b9d648, 0x09d517ef),
+    (0xef2eb720, 0x0c8c50b7), (0xebbdb2a6, 0x0f397609), (0xe865ac7b, 0x11dcd198), (0xe525982b, 0x1476a9f9),
+    (0xe1fc780e, 0x170742d5), (0xdee95c4d, 0x198edd07), (0xdbeb61ef, 0x1c0db6ce), (0xd901b203, 0x1e840be8),
+    (0xd62b80d6, 0x20f215b8), (0xd3680d37, 0x23580b65), (0xd0b69fcc, 0x25b621f8), (0xce168a77, 0x280c8c76),
+    (0xcb8727c0, 0x2a5b7bf9), (0xc907da4f, 0x2ca31fc8), (0xc6980c6a, 0x2ee3a575), (0xc4372f85, 0x311d38e6),
+    (0xc1e4bbd6, 0x33500472), (0xbfa02fe8, 0x357c30f3), (0xbd691047, 0x37a1e5d4), (0xbb3ee722, 0x39c14924),
+    (0xb92143fa, 0x3bda7fa9), (0xb70fbb5a, 0x3dedace6), (0xb509e68b, 0x3ffaf335), (0xb30f6353, 0x420273ca),
+    (0xb11fd3b8, 0x44044ec5), (0xaf3addc7, 0x4600a33d), (0xad602b58, 0x47f78f4c), (0xab8f69e3, 0x49e93016),
+    (0xa9c84a48, 0x4bd5a1d7), (0xa80a80a8, 0x4dbcffee), (0xa655c439, 0x4f9f64df), (0xa4a9cf1e, 0x517cea62),
+    (0xa3065e40, 0x5355a96c), (0xa16b312f, 0x5529ba32), (0x9fd809fe, 0x56f93432), (0x9e4cad24, 0x58c42e3d),
+    (0x9cc8e161, 0x5a8abe79), (0x9b4c6f9f, 0x5c4cfa6c), (0x99d722db, 0x5e0af6ff), (0x9868c80a, 0x5fc4c885),
+    (0x97012e02, 0x617a82c3), (0x95a02568, 0x632c38ed), (0x94458094, 0x64d9fdb7), (0x92f11384, 0x6683e34f),
+    (0x91a2b3c5, 0x6829fb69), (0x905a3863, 0x69cc5741), (0x8f1779da, 0x6b6b079c), (0x8dda5202, 0x6d061cd3),
+    (0x8ca29c04, 0x6e9da6cf), (0x8b70344a, 0x7031b512), (0x8a42f870, 0x71c256bb), (0x891ac73b, 0x734f9a83),
+    (0x87f78088, 0x74d98eca), (0x86d90544, 0x76604192), (0x85bf3761, 0x77e3c082), (0x84a9f9c8, 0x796418f2),
+    (0x83993052, 0x7ae157e4), (0x828cbfbf, 0x7c5b8a07), (0x81848da9, 0x7dd2bbc4), (0x80808081, 0x7f46f931),
 ];
-/// log2(c) in Q31, for the same c.
-const LOGS: [u32; 32] = [
-    0x02dcf2d1, 0x08759c4f, 0x0de42120, 0x132ae9e3, 0x184c2bd0, 0x1d49ee4c, 0x22260fb6, 0x26e2499d,
-    0x2b803474, 0x30014ac7, 0x3466ec15, 0x38b25f5a, 0x3ce4d544, 0x40ff6a2e, 0x450327ea, 0x48f10751,
-    0x4cc9f1ab, 0x508ec1fa, 0x5440461c, 0x57df3fd1, 0x5b6c65aa, 0x5ee863e5, 0x6253dd2c, 0x65af6b4b,
-    0x68fb9fce, 0x6c39049b, 0x6f681c73, 0x72896372, 0x759d4f81, 0x78a450b9, 0x7b9ed1c6, 0x7e8d3846,
+
+/// 2^x in Q31, x the middle of each 64th of [0, 1).
+#[rustfmt::skip]
+const POWERS: [u32; 64] = [
+    0x80b1ed50, 0x8218af43, 0x8383594f, 0x84f1f656, 0x8664915c, 0x87db3580, 0x8955ee03, 0x8ad4c645,
+    0x8c57c9c4, 0x8ddf0420, 0x8f6a8118, 0x90fa4c8c, 0x928e727e, 0x9426ff10, 0x95c3fe87, 0x97657d4a,
+    0x990b87e2, 0x9ab62afd, 0x9c657368, 0x9e196e19, 0x9fd22825, 0xa18faecb, 0xa3520f69, 0xa5195787,
+    0xa6e594d0, 0xa8b6d516, 0xaa8d2653, 0xac6896a5, 0xae493453, 0xb02f0dcc, 0xb21a31a6, 0xb40aaea2,
+    0xb60093a8, 0xb7fbefcb, 0xb9fcd245, 0xbc034a7f, 0xbe0f680a, 0xc0213aa2, 0xc238d231, 0xc4563ecc,
+    0xc67990b6, 0xc8a2d85d, 0xcad2265e, 0xcd078b86, 0xcf4318cf, 0xd184df62, 0xd3ccf09a, 0xd61b5dff,
+    0xd870394c, 0xdacb946f, 0xdd2d8185, 0xdf9612df, 0xe2055b00, 0xe47b6ca0, 0xe6f85aab, 0xe97c3840,
+    0xec0718b6, 0xee990f98, 0xf13230a8, 0xf3d28fde, 0xf67a416c, 0xf92959bb, 0xfbdfed6d, 0xfe9e115c,
 ];
-/// 2^x in Q31, x the middle of each 32nd of [0, 1).
-const POWERS: [u32; 32] = [
-    0x8164d1f4, 0x843a28c4, 0x871f6197, 0x8a14d575, 0x8d1adf5b, 0x9031dc43, 0x935a2b2f, 0x96942d37,
-    0x99e04593, 0x9d3ed9a7, 0xa0b05110, 0xa43515ae, 0xa7cd93b5, 0xab7a39b6, 0xaf3b78ad, 0xb311c413,
-    0xb6fd91e3, 0xbaff5ab2, 0xbf1799b6, 0xc346ccda, 0xc78d74c9, 0xcbec14ff, 0xd06333db, 0xd4f35aac,
-    0xd99d15c2, 0xde60f482, 0xe33f8973, 0xe8396a50, 0xed4f301f, 0xf281773c, 0xf7d0df73, 0xfd3e0c0d,
+
+/// 1/√x in Q16, x the middle of each 64th of [1, 4).
+#[rustfmt::skip]
+const INVERSE_ROOTS: [u16; 192] = [
+    0xff01, 0xfd0d, 0xfb24, 0xf946, 0xf773, 0xf5a9, 0xf3ea, 0xf234, 0xf087, 0xeee2, 0xed46, 0xebb3,
+    0xea27, 0xe8a3, 0xe727, 0xe5b1, 0xe443, 0xe2db, 0xe17a, 0xe020, 0xdecb, 0xdd7c, 0xdc34, 0xdaf1,
+    0xd9b3, 0xd87b, 0xd748, 0xd61a, 0xd4f1, 0xd3cd, 0xd2ad, 0xd192, 0xd07b, 0xcf69, 0xce5a, 0xcd50,
+    0xcc4a, 0xcb48, 0xca49, 0xc94f, 0xc858, 0xc764, 0xc674, 0xc587, 0xc49d, 0xc3b7, 0xc2d4, 0xc1f4,
+    0xc116, 0xc03c, 0xbf65, 0xbe90, 0xbdbe, 0xbcef, 0xbc23, 0xbb59, 0xba91, 0xb9cc, 0xb90a, 0xb84a,
+    0xb78c, 0xb6d0, 0xb617, 0xb560, 0xb4ab, 0xb3f8, 0xb347, 0xb298, 0xb1eb, 0xb140, 0xb097, 0xaff0,
+    0xaf4b, 0xaea7, 0xae06, 0xad66, 0xacc8, 0xac2b, 0xab90, 0xaaf7, 0xaa5f, 0xa9c9, 0xa934, 0xa8a1,
+    0xa810, 0xa77f, 0xa6f1, 0xa663, 0xa5d8, 0xa54d, 0xa4c4, 0xa43c, 0xa3b6, 0xa330, 0xa2ac, 0xa22a,
+    0xa1a8, 0xa128, 0xa0a9, 0xa02b, 0x9fae, 0x9f32, 0x9eb7, 0x9e3e, 0x9dc6, 0x9d4e, 0x9cd8, 0x9c63,
+    0x9bef, 0x9b7b, 0x9b09, 0x9a98, 0x9a28, 0x99b8, 0x994a, 0x98dd, 0x9870, 0x9804, 0x979a, 0x9730,
+    0x96c7, 0x965e, 0x95f7, 0x9591, 0x952b, 0x94c6, 0x9462, 0x93ff, 0x939c, 0x933a, 0x92d9, 0x9279,
+    0x9219, 0x91bb, 0x915d, 0x90ff, 0x90a3, 0x9047, 0x8feb, 0x8f91, 0x8f37, 0x8edd, 0x8e85, 0x8e2d,
+    0x8dd5, 0x8d7e, 0x8d28, 0x8cd3, 0x8c7e, 0x8c2a, 0x8bd6, 0x8b83, 0x8b30, 0x8ade, 0x8a8d, 0x8a3c,
+    0x89eb, 0x899c, 0x894c, 0x88fe, 0x88af, 0x8862, 0x8815, 0x87c8, 0x877c, 0x8730, 0x86e5, 0x869a,
+    0x8650, 0x8606, 0x85bd, 0x8574, 0x852c, 0x84e4, 0x849d, 0x8456, 0x840f, 0x83c9, 0x8384, 0x833f,
+    0x82fa, 0x82b5, 0x8271, 0x822e, 0x81eb, 0x81a8, 0x8166, 0x8124, 0x80e2, 0x80a1, 0x8060, 0x8020,
 ];
+
 /// log2(e) in Q30.
 const LOG2_E: i64 = 0x5c551d95;
 /// ln(2) in Q32.
 const LN_2: i64 = 0xb17217f8;
 
-/// log2(`x`) in Q26; 0 for 0, which is also the logarithm of 1.
+/// log2(`x`) in Q26; that of 1 for 0.
 ///
-/// Absolute error below 2^-24 over all of `u64`: the series for log2(1 + t) with |t| ≤ 1/64 ends
-/// after t³, and t⁴/4 is 2^-26. Hence also a relative error below 2^-24 from 2 up.
+/// Absolute error below 2^-21 over all of `u64`: the series for ln(1 + t) with |t| ≤ 1/128 ends
+/// after t², and t³/3 is 2^-22.6. Hence also a relative error below 2^-21 from 2 up. A law only
+/// ever takes differences of logarithms: 2^-21 is half a millionth of a rate.
 #[inline]
 #[must_use]
 pub const fn log2(x: u64) -> u32 {
-    if x == 0 {
-        return 0;
-    }
+    let x = if x == 0 { 1 } else { x };
     let zeros = x.leading_zeros();
     // In [1, 2) as Q31.
-    let mantissa = (x << zeros) >> 32;
-    let index = ((mantissa >> 26) & 31) as usize;
-    let (inverse, log) = (INVERSES[index] as u64, LOGS[index] as i64);
-    // Within 1/64 of one as Q63: 2^32 times 2^32, which together stay below 2^63 (1 + 1/64).
-    let t = (mantissa.wrapping_mul(inverse).wrapping_sub(1 << 63) as i64) >> 32;
-    // t in Q31, |t| ≤ 2^25: t² ≤ 2^50, t²/2 back in Q31 ≤ 2^18, and so on.
-    let t2 = t.wrapping_mul(t) >> 31;
-    let t3 = t2.wrapping_mul(t) >> 31;
-    // 1/3 in Q16: its error times t³ is 2^-35.
-    let ln = t
-        .wrapping_sub(t2 >> 1)
-        .wrapping_add(t3.wrapping_mul(21845) >> 16);
-    let fraction = log.wrapping_add(ln.wrapping_mul(LOG2_E) >> 30);
-    let whole = (63 - zeros) << LOG_SHIFT;
-    whole.saturating_add((fraction >> (31 - LOG_SHIFT)) as u32)
+    let mantissa = (x << (zeros & 63)) >> 32;
+    let (inverse, log) = LOGS[((mantissa >> 25) & 63) as usize];
+    // Within 1/128 of one as Q63: 2^32 times 2^32, and both below 2^63 (1 + 1/128) together.
+    let near_one = mantissa.wrapping_mul(inverse as u64);
+    // t in Q31, |t| ≤ 2^24, and its square ≤ 2^48.
+    let t = (near_one.wrapping_sub(1 << 63) as i64) >> 32;
+    let ln = t.wrapping_sub(t.wrapping_mul(t) >> 32);
+    let fraction = (log as i64).wrapping_add(ln.wrapping_mul(LOG2_E) >> 30) >> (31 - LOG_SHIFT);
+    // The series is too large by t³/3 at the lower end of a 64th and too small at the upper, so that
+    // the sum neither falls below zero for 1 nor reaches 64 for the largest number.
+    ((63 ^ zeros) << LOG_SHIFT).wrapping_add(fraction as u32)
 }
 
 /// 2^`x` in Q32, for `x` in Q26 from -32 to 31 less one part; values beyond are taken as the ends.
 ///
-/// Relative error below 2^-28 from 2^-3 up, where a result has at least 29 bits, and below half a
-/// unit in the last place more than that further down. Never zero.
+/// Relative error below 2^-24 from 2^-7 up, where a result has at least 25 bits, and a unit in the
+/// last place more than that further down. Never zero.
 #[inline]
 #[must_use]
 pub const fn exp2(x: i64) -> u64 {
@@ -180,25 +209,65 @@ pub const fn exp2(x: i64) -> u64 {
     } else {
         x
     };
-    let whole = x >> LOG_SHIFT;
-    let fraction = x & (ONE - 1);
-    let index = ((fraction >> (LOG_SHIFT - 5)) & 31) as usize;
-    // From the middle of its 32nd: |g| ≤ 2^20 in Q26, |z| < 2^25.5 in Q31.
-    let g = (fraction & (ONE / 32 - 1)).wrapping_sub(ONE / 64);
-    let z = g.wrapping_mul(LN_2) >> (LOG_SHIFT + 1);
-    // z + z²/2 + z³/6, by Horner; 1/3 in Q31.
-    let inner = (1i64 << 31).wrapping_add(z.wrapping_mul(715_827_883) >> 31);
-    let half = z.wrapping_mul(inner) >> 32;
-    let series = z.wrapping_mul((1i64 << 31).wrapping_add(half)) >> 31;
-    // Q31 in [1, 2), times Q31 within 1/64 of one: below 2^63.
-    let mantissa = (POWERS[index] as u64).wrapping_mul((1i64 << 31).wrapping_add(series) as u64);
-    // Q62 to Q32 is a shift of 30; whole is -32 to 30.
-    let value = mantissa.wrapping_shr((30i64.wrapping_sub(whole) as u32) & 63);
+    // Q31 to Q32 is one to the left, and the whole part of x more; together -31 to 31.
+    let left = (x >> LOG_SHIFT).wrapping_add(1);
+    let mantissa = exp2_mantissa(x);
+    let value = if left >= 0 {
+        mantissa.wrapping_shl(left as u32)
+    } else {
+        mantissa.wrapping_shr(left.wrapping_neg() as u32)
+    };
     if value == 0 {
         1
     } else {
         value
     }
+}
+
+/// 2^`x` in Q20 for |`x`| < 8, in Q26; any other gives some number. Errors as [`exp2`], and a unit in
+/// the last place.
+#[inline]
+#[must_use]
+pub const fn exp2_ratio(x: i64) -> u64 {
+    // Q31 to Q20 is eleven to the right, less the whole part of x.
+    exp2_mantissa(x).wrapping_shr(11i64.wrapping_sub(x >> LOG_SHIFT) as u32)
+}
+
+/// 2 to the fractional part of `x` (Q26) in Q31.
+#[inline]
+const fn exp2_mantissa(x: i64) -> u64 {
+    const ONE: i64 = 1 << LOG_SHIFT;
+    let power = POWERS[((x >> (LOG_SHIFT - 6)) & 63) as usize] as i64;
+    // From the middle of its 64th: |g| ≤ 2^19 in Q26, |z| < 2^24.5 in Q31.
+    let g = (x & (ONE / 64 - 1)).wrapping_sub(ONE / 128);
+    let z = g.wrapping_mul(LN_2) >> (LOG_SHIFT + 1);
+    // e^z - 1 = z + z²/2; z³/6 is 2^-25.2.
+    let series = z.wrapping_add(z.wrapping_mul(z) >> 32);
+    // Q31 in [1, 2) and a part of it.
+    power.wrapping_add(power.wrapping_mul(series) >> 31) as u64
+}
+
+/// 1/√`x` for `x` in Q20 (a window in packets), as Q32; for 0 as for 1 part.
+///
+/// Relative error below 2^-15: one step of Newton's from a table of 192, which is good to 2^-8. Swift
+/// multiplies it by a delay of at most 100 us or so: 3 ns.
+#[inline]
+#[must_use]
+pub const fn inverse_sqrt(x: u64) -> u64 {
+    let x = if x == 0 { 1 } else { x };
+    // To [1, 4) as Q30 by an even shift.
+    let zeros = x.leading_zeros() & 62;
+    let m = (x << zeros) >> 32;
+    // From 64 to 255; the mask says so to the compiler.
+    let index = ((m >> 24).wrapping_sub(64) & 255) as usize;
+    let index = if index > 191 { 191 } else { index };
+    let y = INVERSE_ROOTS[index] as u64;
+    // Newton: y (3 - m y²)/2. m Q30 times y² Q32, back to Q30.
+    let residue = m.wrapping_mul(y.wrapping_mul(y)) >> 32;
+    let y = y.wrapping_mul((3u64 << 30).wrapping_sub(residue));
+    // Q47 now, with the half; x is m·2^(42 - zeros), so that half of this remains to be undone.
+    let right = 15u32.wrapping_add(21).wrapping_sub(zeros >> 1);
+    y.wrapping_shr(right)
 }
 
 /// `a / b` as a ratio in Q`shift`, 0 for `b` = 0.

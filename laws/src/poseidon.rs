@@ -34,10 +34,10 @@ use super::window::Window;
 
 /// Fractional bits of s, log2(max/min)/p per ns: at p = 1 us, 13.3/1000 is 2^29.8.
 const SLOPE_SHIFT: u32 = 36;
+/// A rate is a window in Q20 packets per ns and this many bits more.
+const RATE_SHIFT: u32 = 24;
 /// Fractional bits of m.
 const GAIN_SHIFT: u32 = 16;
-/// The exponent before m is kept within ±32: 2^32 is beyond any bound of the update ratio.
-const MAX_DISTANCE: i64 = 32 << LOG_SHIFT;
 /// Delays beyond a second count as one; 2^30 times the slope's 2^30 stay in 62 bits.
 const MAX_DELAY_NS: u32 = 1 << 30;
 /// Swift's β, for the AIMD ablation: 0.8, as 13/16.
@@ -203,6 +203,11 @@ pub struct Params {
     /// Ratios in Q20.
     min_md: u64,
     max_mi: u64,
+    /// Their logarithms, Q26.
+    log_min_md: i64,
+    log_max_mi: i64,
+    /// Eq. 3 and Eq. 4, no ablation.
+    plain: bool,
     min_cwnd: u64,
     max_cwnd: u64,
     initial_cwnd: u64,
@@ -217,8 +222,8 @@ pub struct Params {
 pub struct Poseidon {
     window: Window,
     base: BaseRtt,
-    /// log2 of max_rate in 2^-20 packets per ns, Q26.
-    log_max: i32,
+    /// log2 of max_rate in 2^-44 packets per ns, Q26: from 11 to 54 for any rate and packet.
+    log_max: u32,
     /// log2(max_rate/min_rate), Q26.
     range: u32,
     /// log2(max_rate/min_rate)/p per ns, Q36.
@@ -274,11 +279,13 @@ impl Poseidon {
         if params.min_rate != 0 {
             target.min_rate = params.min_rate;
         }
-        // max_rate < 2^41, so that Q20 of it fits.
-        let packet_ns =
-            math::log2(u64::from(path.wire()).max(1)).saturating_add(math::log2(math::NS_PER_S));
-        let log_max = math::log2(target.max_rate << CWND_SHIFT);
-        self.log_max = log_max.wrapping_sub(packet_ns) as i32;
+        // max_rate < 2^41, so that Q20 of it fits; the sum is below 64 again for any packet.
+        let log = |x: u64| i64::from(math::log2(x));
+        let packet_ns = log(u64::from(path.wire())).wrapping_add(log(math::NS_PER_S));
+        let log_max = log(target.max_rate << CWND_SHIFT)
+            .wrapping_add(i64::from(RATE_SHIFT << LOG_SHIFT))
+            .wrapping_sub(packet_ns);
+        self.log_max = log_max.max(0) as u32;
         // At least an eighth of an octave, so that the target has a slope at all.
         self.range = math::log2(target.max_rate)
             .saturating_sub(math::log2(target.min_rate))
@@ -307,15 +314,14 @@ impl Poseidon {
         }
     }
 
-    /// log2(max_rate/rate) in Q26, from 0 at max_rate to `range` at min_rate.
+    /// log2(max_rate/rate) in Q26, from 0 at max_rate to `range` at min_rate. `rtt_ns` is not zero.
     #[inline]
     fn log_share(&self, rtt_ns: u32) -> i64 {
-        let rate = i64::from(math::log2(self.window.cwnd()))
-            .wrapping_sub(i64::from(math::log2(u64::from(rtt_ns))));
-        i64::from(self.log_max)
-            .wrapping_sub(rate)
-            .min(i64::from(self.range))
-            .max(0)
+        // 2^38 << 24; for any window and an RTT below a second the quotient has 14 bits at least,
+        // and 27 for a packet in 100 us.
+        let rate = math::div(self.window.cwnd() << RATE_SHIFT, u64::from(rtt_ns));
+        let log = i64::from(self.log_max).wrapping_sub(i64::from(math::log2(rate)));
+        log.min(i64::from(self.range)).max(0)
     }
 
     fn mpt_ns(&self, params: &Params, log_share: i64) -> u32 {
@@ -354,6 +360,9 @@ impl Poseidon {
             .rtt_ns
             .saturating_sub(self.base.tau_ns())
             .min(MAX_DELAY_NS);
+        if self.base.draining() {
+            return None;
+        }
         if params.signal == Signal::EndToEnd {
             return (ack.rtt_ns != 0).then_some(queueing);
         }
@@ -394,8 +403,10 @@ impl Poseidon {
         }
     }
 
+    /// By less than 2^63.
+    #[inline]
     fn grow(&mut self, params: &Params, by: u64) {
-        let cwnd = self.window.cwnd().saturating_add(by);
+        let cwnd = self.window.cwnd().wrapping_add(by);
         self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
     }
 
@@ -411,7 +422,7 @@ impl Poseidon {
                 let ahead = i64::from(mpt_ns).wrapping_sub(i64::from(delay_ns));
                 let distance =
                     ahead.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
-                self.ratio(distance)
+                self.ratio(params, distance)
             }
             Update::Ratio => {
                 let m = u64::from(params.ratio_m_ns);
@@ -426,55 +437,75 @@ impl Poseidon {
         (grows, ratio)
     }
 
-    /// 2^(m·distance) in Q20.
+    /// 2^(m·distance) in Q20, between min_md and max_mi.
     #[inline]
-    fn ratio(&self, distance: i64) -> u64 {
-        let distance = distance.clamp(-MAX_DISTANCE, MAX_DISTANCE);
+    fn ratio(&self, params: &Params, distance: i64) -> u64 {
+        // Distances are below 2^36, m below 2^17.
         let exponent = distance.wrapping_mul(i64::from(self.gain)) >> GAIN_SHIFT;
-        math::exp2(exponent) >> (32 - CWND_SHIFT)
+        math::exp2_ratio(exponent.max(params.log_min_md).min(params.log_max_mi))
     }
 
     /// Algorithm 1, ReceiveACK.
     #[inline]
-    fn receive(&mut self, params: &Params, ack: &Ack<'_>, delay_ns: u32) -> bool {
-        let log_share = self.log_share(self.rtt_ns);
-        let (grows, ratio) = if params.shape == Shape::Log && params.update == Update::Distance {
-            let over = i64::from(delay_ns).wrapping_sub(i64::from(self.k_ns));
-            let over = over.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
-            let distance = log_share.wrapping_sub(over);
-            (distance >= 0, self.ratio(distance))
+    fn receive(&mut self, params: &Params, ack: &Ack<'_>, rtt_ns: u32, delay_ns: u32) -> bool {
+        let log_share = self.log_share(rtt_ns);
+        if !params.plain {
+            return self.receive_ablated(params, ack, log_share, delay_ns);
+        }
+        let over = i64::from(delay_ns).wrapping_sub(i64::from(self.k_ns));
+        let over = over.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
+        let distance = log_share.wrapping_sub(over);
+        if distance < 0 {
+            if !self.may_decrease(ack.now_ns) {
+                return false;
+            }
+            let ratio = self.ratio(params, distance).min(ONE_PACKET - 1);
+            self.decrease(params, ratio, ack.now_ns);
         } else {
-            self.ablated(params, log_share, delay_ns)
-        };
-        if grows {
             if ack.app_limited {
                 return false;
             }
+            // Eq. 1: never below one, though 2^0 may round to just below. 2^27 times 2^32.
+            let by = self.ratio(params, distance).saturating_sub(ONE_PACKET);
+            self.grow(params, by.wrapping_mul(u64::from(ack.acked)));
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn receive_ablated(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        log_share: i64,
+        delay_ns: u32,
+    ) -> bool {
+        let (grows, ratio) = self.ablated(params, log_share, delay_ns);
+        if !grows {
+            let may = self.may_decrease(ack.now_ns);
+            if may {
+                let ratio = ratio.max(params.min_md).min(ONE_PACKET - 1);
+                self.decrease(params, ratio, ack.now_ns);
+            }
+            return may;
+        }
+        if !ack.app_limited {
             let by = if params.update == Update::Aimd {
                 // One increase per RTT: shared among the packets of a window.
-                let packets = self.window.cwnd().max(ONE_PACKET);
-                math::div(params.ai << CWND_SHIFT, packets)
+                math::div(params.ai << CWND_SHIFT, self.window.cwnd().max(ONE_PACKET))
             } else {
-                // Eq. 1: never below one, though 2^0 may round to just below.
                 ratio.min(params.max_mi).saturating_sub(ONE_PACKET)
             };
-            // Below 2^27 per packet; a thousand packets stay far from 2^64.
-            self.grow(params, by.wrapping_mul(u64::from(ack.acked.min(1 << 18))));
-            return true;
+            // Below 2^31 per packet.
+            self.grow(params, by.wrapping_mul(u64::from(ack.acked)));
         }
-        if !self.may_decrease(ack.now_ns) {
-            return false;
-        }
-        self.decrease(
-            params,
-            ratio.max(params.min_md).min(ONE_PACKET - 1),
-            ack.now_ns,
-        );
-        true
+        !ack.app_limited
     }
 
     #[inline(never)]
     fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
+        self.window.forget_timeouts();
         self.flags = (self.flags << 1) & (INT_LAST | PART_LAST);
         let interval_us = if self.flags & INT_LAST != 0 {
             0
@@ -521,7 +552,13 @@ impl Law for Poseidon {
         };
         let min_rate = mbps(check("min_rate_mbps", c.min_rate_mbps, 0, min_most)?);
         let thousandths = |value: u32| u64::from(value).wrapping_mul(ONE_PACKET) / 1000;
+        let log = |ratio: u32| {
+            i64::from(math::log2(u64::from(ratio))).wrapping_sub(i64::from(math::log2(1000)))
+        };
         Ok(Params {
+            plain: c.target == 0 && c.update == 0,
+            log_min_md: log(c.min_md_thousandths),
+            log_max_mi: log(c.max_mi_thousandths),
             p_ns: c.p_ns,
             k_ns: c.k_ns,
             base_rtt_ns: check("base_rtt_us", c.base_rtt_us, 1, 100_000)?.wrapping_mul(1000),
@@ -600,23 +637,23 @@ impl Law for Poseidon {
         if !self.started() {
             return false;
         }
-        if ack.rtt_ns != 0 {
-            self.rtt_ns = ack.rtt_ns;
-            if self.base.on_sample(ack.rtt_ns, ack.full_size) {
-                self.set_gain(params);
-            }
+        let mut rtt_ns = ack.rtt_ns;
+        if rtt_ns == 0 {
+            rtt_ns = self.rtt_ns;
+        } else if self.base.on_sample(rtt_ns, ack.full_size) {
+            self.set_gain(params);
         }
+        self.rtt_ns = rtt_ns;
         let mut changed = false;
         if let Some(delivered) = self.window.round_ended(ack) {
             self.end_round(params, ack, delivered);
-            self.window.forget_timeouts();
             changed = true;
         }
-        if self.rtt_ns == 0 || self.base.draining() {
+        if rtt_ns == 0 {
             return changed;
         }
         match self.delay_ns(params, ack) {
-            Some(delay_ns) => self.receive(params, ack, delay_ns) | changed,
+            Some(delay_ns) => self.receive(params, ack, rtt_ns, delay_ns) | changed,
             None => changed,
         }
     }

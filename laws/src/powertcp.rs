@@ -24,12 +24,13 @@
 
 use super::hop::Interval;
 use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
-use super::math::{self, CWND_SHIFT, MAX_CWND};
+use super::math::{CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
     Config, Params, ThetaPowerTcp, FLAG_GENTLE, GENTLE_END, MAX_RTT_SHIFT, POWER_BOUNDS, POWER_ONE,
     POWER_SHIFT,
 };
 use super::window::Window;
+use core::num::NonZeroU32;
 
 /// A comparable record came in this round; in the last one. In the flags of θ-PowerTCP.
 const INT_NOW: u8 = 0x40;
@@ -67,66 +68,68 @@ impl PowerTcp {
 
     /// Γ_norm of one hop, Q24.
     #[inline]
-    fn hop_power(&self, i: &Interval, least: u64) -> u64 {
+    fn hop_power(&self, i: &Interval, waits: bool) -> u64 {
+        // λ/b = (Δq + Δtx)/(b Δt), at most 128.
         let queued = i64::from(i.qlen_bytes).wrapping_sub(i64::from(i.prev_qlen_bytes));
-        let arrived = queued.wrapping_add(i64::from(i.tx_bytes)).max(0) as u64;
-        // λ/b in Q24: 2^31 bytes times 2^32 of Q24 ns per byte; below 2^39 after the clamp.
-        let busy = arrived.wrapping_mul(u64::from(i.inverse_rate));
-        let current = math::div(busy, u64::from(i.dt_ns))
-            .max(least)
-            .min((POWER_ONE as u64) << 7);
-        // q/(bτ) in Q24, at most 32.
+        let mut current = i.load(queued.wrapping_add(i64::from(i.tx_bytes)));
+        if waits {
+            current = current.max(POWER_ONE as u64);
+        }
+        let current = current.min((POWER_ONE as u64) << 7);
+        // q/(bτ), at most 32.
         let tau = u64::from(self.theta.base.tau_ns());
         let wait = i.link_ns(i.qlen_bytes).min(tau << MAX_RTT_SHIFT);
-        let voltage =
-            (wait.wrapping_mul(self.theta.inverse_tau) >> 32).wrapping_add(POWER_ONE as u64);
-        current.wrapping_mul(voltage) >> POWER_SHIFT
+        let filled = wait.wrapping_mul(self.theta.inverse_tau) >> 32;
+        current.wrapping_mul(filled.wrapping_add(POWER_ONE as u64)) >> POWER_SHIFT
     }
 
-    /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path and the Δt of its hop.
+    /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path and the Δt of its hop. For a sender
+    /// that waits the current counts as one at least: see [`PowerTcp::wait`].
     #[inline]
-    fn norm_power(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> Option<(u64, u32)> {
+    fn norm_power(
+        &self,
+        hops: Option<&mut HopHistory>,
+        ack: &Ack<'_>,
+        waits: bool,
+    ) -> Option<(u64, NonZeroU32)> {
         let hops = hops?;
-        let least = if self.theta.waits(ack) {
-            POWER_ONE.into()
-        } else {
-            0
-        };
         match ack.int {
             Int::Bottleneck(record) => {
                 let interval = hops.bottleneck(&record, ack.now_ns)?;
-                Some((self.hop_power(&interval, least), interval.dt_ns))
+                Some((self.hop_power(&interval, waits), interval.dt_ns))
             }
             Int::Stack(records, wrap) => {
-                let mut most = None;
+                let (mut most, mut dt_ns) = (0, None);
                 for (hop, record) in hops.hops.iter_mut().zip(records) {
-                    let Some(interval) = hop.take(record, wrap, ack.now_ns) else {
-                        continue;
-                    };
-                    let power = self.hop_power(&interval, least);
-                    if most.is_none_or(|(largest, _)| power > largest) {
-                        most = Some((power, interval.dt_ns));
+                    if let Some(interval) = hop.take(record, wrap, ack.now_ns as u32) {
+                        let power = self.hop_power(&interval, waits);
+                        if power >= most {
+                            (most, dt_ns) = (power, Some(interval.dt_ns));
+                        }
                     }
                 }
-                most
+                Some((most, dt_ns?))
             }
             Int::None | Int::Mpd(_) => None,
         }
     }
 
+    /// Takes a power into Γ_smooth; with it, telemetry drives the law.
     #[inline]
-    fn smooth(&mut self, power: u64, dt_ns: u32) {
-        let tau = self.theta.base.tau_ns();
-        let power = power.min(POWER_BOUNDS.1 as u64) as i64;
-        let smooth = i64::from(self.theta.power);
-        let smooth = if smooth == 0 || dt_ns >= tau {
-            power
-        } else {
-            // Δt/τ below one in Q24, times a difference below 2^31.
-            let weight = (u64::from(dt_ns).wrapping_mul(self.theta.inverse_tau) >> 32) as i64;
-            smooth.wrapping_add(power.wrapping_sub(smooth).wrapping_mul(weight) >> POWER_SHIFT)
-        };
-        self.theta.power = smooth.clamp(POWER_BOUNDS.0, POWER_BOUNDS.1) as u32;
+    fn smooth(&mut self, power: u64, dt_ns: NonZeroU32) {
+        let theta = &mut self.theta;
+        theta.flags |= INT_NOW | MEASURED;
+        let power = power.max(POWER_BOUNDS.0 as u64).min(POWER_BOUNDS.1 as u64) as i64;
+        let smooth = i64::from(theta.power);
+        if smooth == 0 || dt_ns.get() >= theta.base.tau_ns() {
+            theta.power = power as u32;
+            return;
+        }
+        // Δt/τ below one in Q24, times a difference below 2^31. All terms lie between the bounds of
+        // a power, and so does their mean.
+        let weight = (u64::from(dt_ns.get()).wrapping_mul(theta.inverse_tau) >> 32) as i64;
+        let step = power.wrapping_sub(smooth).wrapping_mul(weight) >> POWER_SHIFT;
+        theta.power = smooth.wrapping_add(step) as u32;
     }
 
     /// More is in flight than the window allows: the sender waits, as do others that met the same
@@ -135,13 +138,66 @@ impl PowerTcp {
     /// the one over the other.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, params: &Params, ack: &Ack<'_>, power: u64) {
+    fn wait(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        let Some((power, dt_ns)) = self.norm_power(hops, ack, true) else {
+            return self.unmeasured(params, ack);
+        };
+        self.begin(params, ack);
+        self.theta.power = 0;
+        self.smooth(power, dt_ns);
+        if self
+            .theta
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_some()
+        {
+            return true;
+        }
         let theta = &mut self.theta;
-        theta.power = (power as i64).clamp(POWER_BOUNDS.0, POWER_BOUNDS.1) as u32;
         theta.old_cwnd = (u64::from(ack.in_flight) << CWND_SHIFT).min(MAX_CWND);
         let cwnd = theta.eq_7(params);
         theta.set_cwnd(params, ack, cwnd);
         theta.old_cwnd = theta.window.cwnd();
+        true
+    }
+
+    /// No hop could be compared: stray ACKs change nothing, a round of them makes it θ-PowerTCP.
+    #[cold]
+    #[inline(never)]
+    fn unmeasured(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        if !self.has_int() {
+            return self.theta.on_ack(params, None, ack);
+        }
+        self.theta.learn(ack);
+        let ended = self.round(params, ack);
+        let theta = &mut self.theta;
+        let slow = theta
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd);
+        slow.is_some() || ended
+    }
+
+    /// What every measured ACK begins with. True when it ends a round.
+    #[inline]
+    fn begin(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        if !self.has_int() {
+            // Coming from θ-PowerTCP: its power is of another kind.
+            self.theta.power = 0;
+            self.theta.base.stop_draining();
+        }
+        self.theta.learn(ack);
+        self.round(params, ack)
+    }
+
+    #[inline]
+    fn round(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        match self.theta.window.round_ended(ack) {
+            Some(delivered) => {
+                self.end_round(params, ack, delivered);
+                true
+            }
+            None => false,
+        }
     }
 
     #[inline(never)]
@@ -189,63 +245,38 @@ impl Law for PowerTcp {
         if !self.started() {
             return false;
         }
-        let measured = self.norm_power(hops, ack);
-        if measured.is_none() && !self.has_int() {
-            return self.theta.on_ack(params, None, ack);
-        }
-        if !self.has_int() {
-            // Coming from θ-PowerTCP: its power is of another kind.
-            self.theta.power = 0;
-            self.theta.base.stop_draining();
-        }
-        let theta = &mut self.theta;
-        if ack.rtt_ns != 0 && theta.base.on_sample(ack.rtt_ns, ack.full_size) {
-            theta.refresh_tau();
-        }
-        let ended = theta.window.round_ended(ack);
-        if let Some(delivered) = ended {
-            self.end_round(params, ack, delivered);
-        }
-        // What a hop did between the last packet of one window and the first of the next, while the
-        // sender waited for its flight to shrink, is the doing of neither.
-        let measured = if ended.is_some() && self.theta.flags & MEASURED != 0 {
-            None
-        } else {
-            measured
-        };
-        if ended.is_some() {
-            self.theta.flags &= !MEASURED;
-        }
-        let Some((power, dt_ns)) = measured else {
-            let slow = self
-                .theta
-                .window
-                .slow_start(ack, params.min_cwnd, params.max_cwnd);
-            return slow.is_some() || ended.is_some();
-        };
-        self.theta.flags |= INT_NOW | MEASURED;
         if self.theta.waits(ack) {
-            self.wait(params, ack, power);
+            return self.wait(params, hops, ack);
+        }
+        let Some((power, dt_ns)) = self.norm_power(hops, ack, false) else {
+            return self.unmeasured(params, ack);
+        };
+        if self.begin(params, ack) && self.theta.flags & MEASURED != 0 {
+            // What a hop did between the last packet of one window and the first of the next, while
+            // the sender waited for its flight to shrink, is the doing of neither.
+            self.theta.flags = (self.theta.flags & !MEASURED) | INT_NOW;
             return true;
         }
         self.smooth(power, dt_ns);
-        let slow = self
+        if self
             .theta
             .window
-            .slow_start(ack, params.min_cwnd, params.max_cwnd);
-        if slow.is_none() {
-            let theta = &mut self.theta;
-            let mut cwnd = theta.eq_7(params);
-            if theta.flags & FLAG_GENTLE != 0 {
-                if theta.power < GENTLE_END {
-                    let acked = u64::from(ack.acked) << CWND_SHIFT;
-                    cwnd = theta.window.cwnd().saturating_add(acked);
-                } else {
-                    theta.flags &= !FLAG_GENTLE;
-                }
-            }
-            theta.set_cwnd(params, ack, cwnd);
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_some()
+        {
+            return true;
         }
+        let theta = &mut self.theta;
+        let mut cwnd = theta.eq_7(params);
+        if theta.flags & FLAG_GENTLE != 0 {
+            if theta.power < GENTLE_END {
+                let acked = u64::from(ack.acked) << CWND_SHIFT;
+                cwnd = theta.window.cwnd().saturating_add(acked);
+            } else {
+                theta.flags &= !FLAG_GENTLE;
+            }
+        }
+        theta.set_cwnd(params, ack, cwnd);
         true
     }
 

@@ -23,14 +23,23 @@
 use super::base_rtt::BaseRtt;
 use super::derive;
 use super::law::{Ack, ConfigError, HopHistory, Law, Path};
-use super::math::{self, CWND_SHIFT, LOG_SHIFT, MAX_CWND, ONE_PACKET};
+use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
 use super::window::Window;
+use core::num::NonZeroU64;
 
 /// The derived target is the base RTT and a quarter, and at least this much more: four full-size
 /// packets at 10 Gbit/s.
 const MIN_QUEUE_NS: u32 = 5000;
+
+/// One packet, as a divisor.
+const ONE: NonZeroU64 = match NonZeroU64::new(ONE_PACKET) {
+    Some(one) => one,
+    None => NonZeroU64::MIN,
+};
+/// An additive increase is at most a thousand packets.
+const MAX_AI: u64 = 1000 * ONE_PACKET;
 
 /// An ACK of this round called for a decrease.
 const CONGESTED: u8 = 1;
@@ -115,11 +124,11 @@ impl Config {
 pub struct Params {
     base_target_ns: u32,
     hop_ns: u32,
-    fs_range_ns: u32,
-    /// α of flow scaling, ns·√packet in Q10: at most 10 ms over a tenth.
+    fs_range_ns: u64,
+    /// α of flow scaling, ns·√packet in Q10, below 2^38.
     fs_alpha: u64,
     /// −β of flow scaling, ns.
-    fs_beta_ns: u32,
+    fs_beta_ns: u64,
     /// Packets in Q20, or bytes per second.
     ai: u64,
     ai_rate: u64,
@@ -167,6 +176,7 @@ impl Swift {
     }
 
     /// The target of the present window, ns.
+    #[inline]
     #[must_use]
     pub fn target_ns(&self, params: &Params) -> u32 {
         let base = if params.base_target_ns != 0 {
@@ -185,15 +195,13 @@ impl Swift {
         if params.fs_range_ns == 0 {
             return 0;
         }
-        // 1/√cwnd = 2^(−log2(cwnd)/2); cwnd from 2^-10 to 2^18 packets, so that it is within 2^5.
-        let log = i64::from(math::log2(self.window.cwnd()))
-            .wrapping_sub((CWND_SHIFT as i64) << LOG_SHIFT);
-        let inverse_root = math::exp2(log.wrapping_neg() >> 1);
-        let scaled =
-            math::mul_shift(params.fs_alpha, inverse_root, 32 + 10).min(u32::MAX as u64) as u32;
-        scaled
+        // α in Q10 below 2^34, 1/√cwnd in Q32 below 2^37: in Q16 they stay in 62 bits.
+        let inverse_root = math::inverse_sqrt(self.window.cwnd()) >> 16;
+        let scaled = params.fs_alpha.wrapping_mul(inverse_root) >> 26;
+        let scaled = scaled
             .saturating_sub(params.fs_beta_ns)
-            .min(params.fs_range_ns)
+            .min(params.fs_range_ns);
+        scaled as u32
     }
 
     #[inline]
@@ -223,9 +231,11 @@ impl Swift {
     #[inline]
     fn additive_increase(&self, params: &Params) -> u64 {
         if params.ai != 0 {
-            return params.ai;
+            return params.ai; // At most MAX_AI, by its bounds.
         }
-        derive::packets_in(params.ai_rate, self.rtt_ns, self.window.wire()).max(1)
+        derive::packets_in(params.ai_rate, self.rtt_ns, self.window.wire())
+            .max(1)
+            .min(MAX_AI)
     }
 
     /// Algorithm 1 as published.
@@ -236,16 +246,12 @@ impl Swift {
             if ack.app_limited {
                 return false;
             }
-            let acked = u64::from(ack.acked.min(1 << 18));
-            let ai = self.additive_increase(params).min(MAX_CWND);
-            // ai·acked/max(cwnd, 1): 2^38 times 2^18 ... in 128 bits for the division's sake.
-            let by = if cwnd >= ONE_PACKET {
-                math::mul_div(ai.wrapping_mul(acked), ONE_PACKET, cwnd)
-            } else {
-                ai.wrapping_mul(acked)
-            };
+            // ai·acked/max(cwnd, 1): 2^30 << 20, and what remains below 2^30 times 2^32.
+            let ai = self.additive_increase(params);
+            let by = (ai << CWND_SHIFT) / NonZeroU64::new(cwnd).unwrap_or(NonZeroU64::MIN).max(ONE);
+            let by = by.wrapping_mul(u64::from(ack.acked));
             self.window
-                .set(cwnd.saturating_add(by), params.min_cwnd, params.max_cwnd);
+                .set(cwnd.wrapping_add(by), params.min_cwnd, params.max_cwnd);
             return true;
         }
         if !self.may_decrease(ack.now_ns) {
@@ -340,14 +346,10 @@ impl Law for Swift {
             fs_min.saturating_add(fs_min >> 3).saturating_add(1),
             1_000_000_000,
         )?;
-        // 1/√(x/1000) in Q32.
-        let inverse_root = |x: u32| {
-            let log = i64::from(math::log2(u64::from(x))).wrapping_sub(i64::from(math::log2(1000)));
-            math::exp2(log.wrapping_neg() >> 1)
-        };
+        let inverse_root = |x: u32| math::inverse_sqrt(thousandths(x));
         let (at_min, at_max) = (inverse_root(fs_min), inverse_root(fs_max));
         let span = at_min.saturating_sub(at_max).max(1);
-        let fs_alpha = math::mul_div(u64::from(range) << 10, 1 << 32, span).min(1 << 44);
+        let fs_alpha = math::mul_div(u64::from(range) << 10, 1 << 32, span).min(1 << 38);
         let min = check("min_cwnd_millipackets", c.min_cwnd_millipackets, 1, 1000)?;
         let max = check("max_cwnd_packets", c.max_cwnd_packets, 2, 1 << 18)?;
         let initial = check("initial_cwnd_packets", c.initial_cwnd_packets, 1, 1 << 18)?;
@@ -357,9 +359,9 @@ impl Law for Swift {
         Ok(Params {
             base_target_ns: c.base_target_ns,
             hop_ns: check("hop_ns", c.hop_ns, 0, 1_000_000)?,
-            fs_range_ns: range,
+            fs_range_ns: u64::from(range),
             fs_alpha,
-            fs_beta_ns: math::mul_shift(fs_alpha, at_max, 42).min(u32::MAX as u64) as u32,
+            fs_beta_ns: fs_alpha.wrapping_mul(at_max >> 16) >> 26,
             ai: thousandths(check("ai_millipackets", c.ai_millipackets, 0, 1_000_000)?),
             ai_rate: u64::from(check("ai_mbps", c.ai_mbps, 0, 1_000_000)?).wrapping_mul(125_000),
             beta: thousandths(check("beta_thousandths", c.beta_thousandths, 1, 1000)?),

@@ -34,9 +34,12 @@ use super::derive;
 use super::law::{Ack, ConfigError, HopHistory, Law, Path};
 use super::math::{self, MAX_CWND, ONE_PACKET, RECIPROCAL_SHIFT};
 use super::window::Window;
+use core::num::NonZeroU64;
 
 /// Fractional bits of a power. 24, because up to 4000 ACKs per round each round down once: 2^-24 times 4000 is 0.02 %.
 pub const POWER_SHIFT: u32 = 24;
+/// Fractional bits of 1/N.
+const SHARE_SHIFT: u32 = 24;
 /// A path at rest, exactly full, without queue.
 pub const POWER_ONE: u32 = 1 << POWER_SHIFT;
 /// Power is kept from 1/16 to 127: a window grows at most 16-fold in a round and shrinks to no less than 1/127.
@@ -98,7 +101,7 @@ impl Default for Config {
 pub struct Params {
     /// γ in Q16, 1 to 65536.
     pub(super) gamma: u32,
-    /// 1/N in Q32, rounded up: at least 2^32/1000.
+    /// 1/N in Q24, rounded up: at least 2^24/1000.
     pub(super) share: u64,
     pub(super) min_cwnd: u64,
     pub(super) max_cwnd: u64,
@@ -118,8 +121,8 @@ pub struct ThetaPowerTcp {
     pub(super) old_cwnd: u64,
     /// 2^56/τ.
     pub(super) inverse_tau: u64,
-    /// HostBw in packets per ns, Q40.
-    packets_per_ns: u64,
+    /// HostBw·τ, packets in Q20.
+    host_bdp: u64,
     /// Γ_smooth in Q24; zero = no sample yet.
     pub(super) power: u32,
     /// RTT of the last sample, ns; zero = none.
@@ -146,29 +149,45 @@ impl ThetaPowerTcp {
         self.power
     }
 
-    fn host_bdp(&self) -> u64 {
-        derive::host_bdp(self.packets_per_ns, self.base.tau_ns())
-    }
-
+    /// β: 2^38 times 2^24.
+    #[inline]
     fn beta(&self, params: &Params) -> u64 {
-        math::mul_shift(self.host_bdp(), params.share, 32)
+        self.host_bdp.wrapping_mul(params.share) >> SHARE_SHIFT
     }
 
-    /// What a lone flow can use: HostBw·τ, β, the bursts it cannot avoid, and as much again for a τ that is too short.
+    /// What a lone flow can use: HostBw·τ, β, the bursts it cannot avoid, and as much again for a τ
+    /// that is too short.
+    #[inline]
     fn max_cwnd(&self, params: &Params) -> u64 {
-        let bdp = self.host_bdp();
-        (bdp << 1)
-            .saturating_add(BURST_ALLOWANCE)
+        (self.host_bdp << 1)
+            .wrapping_add(BURST_ALLOWANCE)
             .min(params.max_cwnd)
     }
 
-    fn set_rates(&mut self, path: &Path) {
-        self.packets_per_ns = derive::packets_per_ns(path);
-        self.refresh_tau();
+    /// Takes an RTT into τ.
+    #[inline]
+    pub(super) fn learn(&mut self, ack: &Ack<'_>) {
+        let tau_ns = self.base.tau_ns();
+        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
+            self.follow_tau(tau_ns);
+        }
     }
 
-    pub(super) fn refresh_tau(&mut self) {
+    /// Brings up to date what depends on τ, which was `before_ns`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn follow_tau(&mut self, before_ns: u32) {
+        let tau_ns = self.base.tau_ns();
+        self.inverse_tau = math::reciprocal(tau_ns);
+        let bdp = math::mul_div(self.host_bdp, u64::from(tau_ns), u64::from(before_ns));
+        self.host_bdp = bdp.min(MAX_CWND);
+        // The last RTT was bounded by the former τ.
+        self.prev_rtt_ns = 0;
+    }
+
+    fn set_rates(&mut self, path: &Path) {
         self.inverse_tau = math::reciprocal(self.base.tau_ns());
+        self.host_bdp = derive::host_bdp(derive::packets_per_ns(path), self.base.tau_ns());
     }
 
     /// Algorithm 2, NORMPOWER.
@@ -177,48 +196,47 @@ impl ThetaPowerTcp {
         if ack.rtt_ns == 0 {
             return;
         }
-        self.flags |= FLAG_MEASURED;
-        let tau = self.base.tau_ns();
+        let tau = i64::from(self.base.tau_ns());
         // τ ≤ 2^30, so that the limit fits 35 bits.
-        let limit = i64::from(tau) << MAX_RTT_SHIFT;
-        let rtt = i64::from(ack.rtt_ns).min(limit);
-        let prev_rtt = i64::from(self.prev_rtt_ns).min(limit);
+        let rtt = i64::from(ack.rtt_ns).min(tau << MAX_RTT_SHIFT);
+        let prev_rtt = i64::from(self.prev_rtt_ns);
         let now = ack.now_ns as u32;
-        let dt = i64::from(now.wrapping_sub(self.prev_ns)).min(limit);
+        let dt = i64::from(now.wrapping_sub(self.prev_ns));
+        // Between the sending of the two packets.
+        let ds = dt.wrapping_sub(rtt.wrapping_sub(prev_rtt));
+        self.flags |= FLAG_MEASURED;
         self.prev_ns = now;
         self.prev_rtt_ns = rtt as u32;
 
+        // In units of τ, Q24; |ns| is at most 33τ, and 2^56/τ times that below 2^62.
         let inverse = self.inverse_tau as i64;
-        const SHIFT: u32 = RECIPROCAL_SHIFT - POWER_SHIFT;
-        // In units of τ; |ns| is at most 64τ, and 2^56/τ times that is 2^62.
-        let scale = |ns: i64| ns.wrapping_mul(inverse) >> SHIFT;
-
-        // Between the sending of the two packets.
-        let ds = dt.wrapping_sub(rtt.wrapping_sub(prev_rtt));
-        let voltage = scale(rtt.wrapping_add(prev_rtt) >> 1);
-        let smooth = i64::from(self.power);
-        let power = if prev_rtt == 0 {
-            scale(rtt)
-        } else if ds < i64::from(tau) {
-            // Below 2^24 · 2^31 each, or 2^31 · 2^31 when the step is backwards.
+        let scale = |ns: i64| ns.wrapping_mul(inverse) >> (RECIPROCAL_SHIFT - POWER_SHIFT);
+        let power = if prev_rtt != 0 && ds < tau {
+            // Δt = Δs + (θ − θ') is below 33τ here. The products are below 2^30 · 2^30 and, when the
+            // step is backwards, 2^30 · 2^31.
+            let voltage = scale(rtt.wrapping_add(prev_rtt) >> 1);
+            let smooth = i64::from(self.power);
             let fresh = scale(dt).wrapping_mul(voltage);
             let faded = scale(ds).wrapping_mul(smooth);
             smooth.wrapping_add(fresh.wrapping_sub(faded) >> POWER_SHIFT)
         } else {
-            // Less than one sample per τ: the newest stands alone. Δt ≤ 32τ, so that 2^35 << 24 fits.
-            let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
-            current.wrapping_mul(voltage) >> POWER_SHIFT
+            lone_power(scale(rtt), prev_rtt, dt, ds)
         };
-        self.power = power.clamp(POWER_BOUNDS.0, POWER_BOUNDS.1) as u32;
+        self.power = power.max(POWER_BOUNDS.0).min(POWER_BOUNDS.1) as u32;
     }
 
     /// γ (w_old/Γ_smooth + β) + (1 − γ) w, Eq. 7.
     #[inline]
     pub(super) fn eq_7(&self, params: &Params) -> u64 {
         let now = self.window.cwnd();
-        // 2^38 << 24 fits 62 bits.
-        let fair = math::div(self.old_cwnd << POWER_SHIFT, u64::from(self.power.max(1)));
-        blend(now, fair.saturating_add(self.beta(params)), params.gamma)
+        // 2^38 << 24 fits 62 bits; Γ is 1/16 at least, and so the quotient below 2^43.
+        let power = NonZeroU64::new(u64::from(self.power)).unwrap_or(NonZeroU64::MAX);
+        let target = ((self.old_cwnd << POWER_SHIFT) / power).wrapping_add(self.beta(params));
+        // γ in Q16.
+        let step = (target as i64)
+            .wrapping_sub(now as i64)
+            .wrapping_mul(i64::from(params.gamma));
+        (now as i64).wrapping_add(step >> 16) as u64
     }
 
     /// Whether more is in flight than the window allows.
@@ -266,15 +284,17 @@ impl ThetaPowerTcp {
     }
 }
 
-/// `γ new + (1 − γ) old`, with γ in Q16; windows are below 2^44.
-#[inline]
-fn blend(old: u64, new: u64, gamma: u32) -> u64 {
-    let gamma = u64::from(gamma);
-    let keep = 65536u64.saturating_sub(gamma);
-    new.min(MAX_CWND << 4)
-        .wrapping_mul(gamma)
-        .wrapping_add(old.wrapping_mul(keep))
-        >> 16
+/// The power of a sample that stands alone, because it is the first or comes a base RTT after the
+/// last one was sent: a current of Δt/Δs times the voltage, or the voltage.
+#[cold]
+#[inline(never)]
+fn lone_power(voltage: i64, prev_rtt: i64, dt: i64, ds: i64) -> i64 {
+    if prev_rtt == 0 {
+        return voltage;
+    }
+    // 2^32 << 24 fits; Δt/Δs is at most 33, the voltage 32.
+    let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
+    current.min(POWER_BOUNDS.1).wrapping_mul(voltage) >> POWER_SHIFT
 }
 
 impl Law for ThetaPowerTcp {
@@ -293,7 +313,7 @@ impl Law for ThetaPowerTcp {
         }
         Ok(Params {
             gamma: (gamma << 16) / 100,
-            share: math::div((1 << 32) + u64::from(flows) - 1, u64::from(flows)),
+            share: math::div((1 << SHARE_SHIFT) + u64::from(flows) - 1, u64::from(flows)),
             min_cwnd: u64::from(min) * ONE_PACKET / 1000,
             max_cwnd: u64::from(max) << math::CWND_SHIFT,
             probe_interval_us: c.probe_interval_us,
@@ -311,7 +331,7 @@ impl Law for ThetaPowerTcp {
             ..Self::default()
         };
         self.set_rates(&path);
-        let mut start = derive::first_window(self.packets_per_ns, &self.base);
+        let mut start = derive::first_window(derive::packets_per_ns(&path), &self.base);
         if params.gentle {
             self.flags |= FLAG_GENTLE;
             start = start.min(GENTLE_START);
@@ -336,9 +356,7 @@ impl Law for ThetaPowerTcp {
         if !self.started() {
             return false;
         }
-        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
-            self.refresh_tau();
-        }
+        self.learn(ack);
         let Some(delivered) = self.window.round_ended(ack) else {
             self.measure(ack);
             return self
@@ -346,12 +364,12 @@ impl Law for ThetaPowerTcp {
                 .slow_start(ack, params.min_cwnd, params.max_cwnd)
                 .is_some();
         };
-        let was_draining = self.base.draining();
+        let (was_draining, tau_ns) = (self.base.draining(), self.base.tau_ns());
         if self
             .base
             .on_round(params.probe_interval_us, ack.app_limited)
         {
-            self.refresh_tau();
+            self.follow_tau(tau_ns);
         }
         if was_draining || self.base.draining() {
             // The power of a drain is not the power of the window: forget it when the drain is over.
@@ -374,7 +392,8 @@ impl Law for ThetaPowerTcp {
         }
         // This packet is the first under the new window; the gap before it belongs to neither.
         self.flags &= !FLAG_MEASURED;
-        self.prev_rtt_ns = ack.rtt_ns;
+        let limit = u64::from(self.base.tau_ns()) << MAX_RTT_SHIFT;
+        self.prev_rtt_ns = u64::from(ack.rtt_ns).min(limit) as u32;
         self.prev_ns = ack.now_ns as u32;
         true
     }
@@ -396,7 +415,7 @@ impl Law for ThetaPowerTcp {
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             // Nothing is known of the path any more: as a new flow, but not faster than before.
-            let cwnd = self.window.cwnd().min(self.host_bdp());
+            let cwnd = self.window.cwnd().min(self.host_bdp);
             self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
             self.window.restart_round();
             self.prev_rtt_ns = 0;
@@ -412,7 +431,7 @@ impl Law for ThetaPowerTcp {
             return 0;
         }
         // Not beyond the host's own rate; a packet a second at the least.
-        let cwnd = self.cwnd().min(self.host_bdp().max(ONE_PACKET));
+        let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
         math::rate(cwnd, self.window.mss(), self.inverse_tau).max(u64::from(self.window.mss()))
     }
 

@@ -73,15 +73,15 @@ impl Window {
         self.cwnd
     }
 
-    /// Sets the window, within the law's bounds and never to zero. While a loss is being repaired it cannot grow.
+    /// Sets the window, within the law's bounds: `min` is not zero and `max` at most [`MAX_CWND`].
+    /// While a loss is being repaired it cannot grow.
     #[inline]
     pub fn set(&mut self, cwnd: u64, min: u64, max: u64) {
-        let max = if self.flags & (HOLD | HOLD_MORE) == 0 {
-            max
-        } else {
-            max.min(self.cwnd)
-        };
-        self.cwnd = cwnd.min(max).max(min).clamp(1, MAX_CWND);
+        let mut max = max;
+        if self.in_recovery() {
+            max = max.min(self.cwnd);
+        }
+        self.cwnd = cwnd.min(max).max(min);
     }
 
     /// Payload of a full-size packet, bytes.

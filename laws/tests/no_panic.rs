@@ -10,14 +10,16 @@ use std::process::Command;
 
 /// A symbol whose name has one of these in it is code that a module cannot have: the machinery of
 /// panics, 128-bit division, floating point in software.
-const FORBIDDEN: [&str; 7] = [
+const FORBIDDEN: [&str; 9] = [
     "panicking",
     "panic_",
     "__udivti3",
     "__umodti3",
     "__divti3",
     "__modti3",
-    "df3",
+    "__muldf3",
+    "__divdf3",
+    "__adddf3",
 ];
 
 /// A whole module must fit 16 KiB of text; what the kernel's side needs is not ours to use.

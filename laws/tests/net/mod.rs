@@ -372,7 +372,7 @@ impl<L: Law> Net<L> {
         l.util_at = now;
         if l.int {
             let record = Record {
-                hop_id: link as u8,
+                hop_id: link as u32,
                 qlen_bytes: l.queued_bytes as u32,
                 tx_bytes: (l.tx_bytes as u32) & Wrap::BOTTLENECK.tx_mask,
                 ts_ns: ((now / PS_PER_NS) as u32) & Wrap::BOTTLENECK.ts_mask,
