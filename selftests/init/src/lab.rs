@@ -166,6 +166,8 @@ fn execute(plan: &Plan) -> Result<Answer> {
 /// The namespaces and what is in them.
 struct Lab<'a> {
     plan: &'a Plan,
+    /// Does any flow need IPv6?
+    ipv6: bool,
     spaces: Vec<Netns>,
     nets: Vec<Net<'a>>,
     /// Per port, in the order of the answer: node and interface index.
@@ -174,8 +176,10 @@ struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     fn build(plan: &'a Plan, runtime: &'a tokio::runtime::Runtime) -> Result<Self> {
+        let ipv6 = plan.flows.iter().any(|flow| flow.ipv6);
         let mut lab = Self {
             plan,
+            ipv6,
             spaces: Vec::new(),
             nets: Vec::new(),
             ports: Vec::new(),
@@ -184,7 +188,7 @@ impl<'a> Lab<'a> {
             let space = Netns::new()?;
             let net = Net::open(runtime, &space)?;
             net.up("lo", false)?;
-            space.enter(|| sysctls(node.router))??;
+            space.enter(|| sysctls(node.router, ipv6))??;
             lab.spaces.push(space);
             lab.nets.push(net);
         }
@@ -204,7 +208,9 @@ impl<'a> Lab<'a> {
         let net = &self.nets[port.node];
         net.up(name, true)?;
         net.address(name, v4(link, side), 24)?;
-        net.address(name, v6(link, side), 64)?;
+        if self.ipv6 {
+            net.address(name, v6(link, side), 64)?;
+        }
         net.qdisc(
             name,
             "netem",
@@ -241,7 +247,9 @@ impl<'a> Lab<'a> {
                         continue;
                     };
                     self.nets[from].route(v4(l, side), v4(via, via_side))?;
-                    self.nets[from].route(v6(l, side), v6(via, via_side))?;
+                    if self.ipv6 {
+                        self.nets[from].route(v6(l, side), v6(via, via_side))?;
+                    }
                 }
             }
         }
@@ -317,7 +325,7 @@ impl<'a> Lab<'a> {
 }
 
 /// Settings of a namespace.
-fn sysctls(router: bool) -> Result<()> {
+fn sysctls(router: bool, ipv6: bool) -> Result<()> {
     let mut set = vec![
         // The receiver's buffer is larger than any window of the lab from the start; the sender's
         // follows the window, as everywhere.
@@ -329,6 +337,11 @@ fn sysctls(router: bool) -> Result<()> {
         ("ipv6/conf/all/accept_dad", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
     ];
+    if !ipv6 {
+        // Its neighbour and multicast reports come at random times and would be in the results.
+        set.push(("ipv6/conf/default/disable_ipv6", "1"));
+        set.push(("ipv6/conf/all/disable_ipv6", "1"));
+    }
     if router {
         set.push(("ipv4/ip_forward", "1"));
         set.push(("ipv6/conf/all/forwarding", "1"));

@@ -23,7 +23,9 @@ fn main() -> std::process::ExitCode {
     if let Some(command) = args.get(1).filter(|_| std::process::id() != 1) {
         return selftest::as_user(command, &args[2..]);
     }
-    let result = boot::mounts().and_then(|()| boot::exact_sleeps()).and_then(|()| run());
+    let result = boot::mounts()
+        .and_then(|()| boot::exact_sleeps())
+        .and_then(|()| run());
     if let Err(e) = result {
         println!("fathom-init: error: {e:#}");
     }

@@ -6,6 +6,7 @@ mod ktap;
 mod lab;
 mod paths;
 mod scene;
+mod selftest;
 mod table;
 mod vm;
 
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Run flows on the real kernel in virtual time (User-mode Linux), without a switch or privileges.
     Lab(scene::Args),
+    /// Run the lab's own tests (KTAP): throughput, delay and fairness on the real kernel, determinism.
+    Selftest(selftest::SelftestArgs),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
     Vm(vm::Args),
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     // clap exits with 2 on wrong usage.
     let result = match Cli::parse().command {
         Command::Lab(args) => scene::run(&args),
+        Command::Selftest(args) => selftest::run(&args),
         Command::Vm(args) => vm::run(&args),
     };
     match result {

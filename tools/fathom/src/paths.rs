@@ -46,7 +46,6 @@ impl Paths {
             .with_context(|| format!("{} is not in build/paths", name))
     }
 
-
     /// The lab's kernel, a program.
     pub fn lab_kernel(&self) -> Result<PathBuf> {
         Ok(Path::new(self.entry("LAB")?).join("linux"))

@@ -111,14 +111,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ProgressStyle::with_template("{bar:20} {pos}/{len} {msg} {elapsed}")
             .expect("a valid template"),
     );
-    let mut rows = Vec::new();
-    for cc in &args.cc {
-        bar.set_message(cc.clone());
-        let (plan, bottleneck) = args.plan(&paths, cc);
-        let answer = lab::run(&paths, &plan).with_context(|| format!("{cc} in the lab"))?;
-        rows.push(Row::new(cc, &plan, bottleneck, answer)?);
-        bar.inc(1);
-    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let rows = args.rows(&paths, |cc| {
+        bar.inc(u64::from(!bar.message().is_empty()));
+        bar.set_message(cc.to_owned());
+    })?;
     bar.finish_and_clear();
     match &args.json {
         Some(file) if file.as_os_str() == "-" => {
@@ -135,14 +132,51 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 impl Args {
-    /// The plan for one congestion control, and which of its ports is the bottleneck.
-    fn plan(&self, paths: &Paths, cc: &str) -> (Plan, usize) {
+    /// One run per congestion control; `at` is told which one begins.
+    pub fn rows(&self, paths: &Paths, at: impl Fn(&str)) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for cc in &self.cc {
+            at(cc);
+            let (plan, bottleneck) = self.plan(paths, cc);
+            let answer = lab::run(paths, &plan).with_context(|| format!("{cc} in the lab"))?;
+            rows.push(Row::new(cc, &plan, bottleneck, answer)?);
+        }
+        Ok(rows)
+    }
+
+    /// The congestion controls to compare.
+    pub fn cc(&self) -> &[String] {
+        &self.cc
+    }
+
+    /// Compares one congestion control alone.
+    pub fn set_cc(&mut self, cc: &str) {
+        self.cc = vec![cc.to_owned()];
+    }
+
+    /// The round-trip time of a full-size packet and its ACK through empty queues, us.
+    pub fn base_rtt_us(&self) -> f64 {
+        let packet_us = |mbps: u64| (1500.0 + 38.0) * 8.0 / mbps as f64;
+        let own = if self.scene == Scene::Pair {
+            0.0
+        } else {
+            packet_us(self.host_mbps())
+        };
+        self.wire_us as f64 + own + packet_us(self.rate_mbps)
+    }
+
+    fn host_mbps(&self) -> u64 {
         let faster = if self.scene == Scene::Bottleneck {
             4
         } else {
             1
         };
-        let host_mbps = self.host_mbps.unwrap_or(self.rate_mbps * faster);
+        self.host_mbps.unwrap_or(self.rate_mbps * faster)
+    }
+
+    /// The plan for one congestion control, and which of its ports is the bottleneck.
+    pub fn plan(&self, paths: &Paths, cc: &str) -> (Plan, usize) {
+        let host_mbps = self.host_mbps();
         // Half of the wire on each host's own port, none on the router's: so the backlog of the
         // bottleneck is its queue and nothing else.
         let wire_ns = self.wire_us * 1000;

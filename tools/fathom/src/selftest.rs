@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The tests that run in the lab, printed as KTAP: what theta_powertcp must hold on the real kernel, and
+//! that the lab itself can be trusted.
+
+use crate::{
+    lab,
+    paths::Paths,
+    scene::{Args, Row},
+    Outcome,
+};
+use anyhow::{ensure, Context as _, Result};
+use clap::Parser as _;
+use std::sync::{
+    atomic::{AtomicUsize, Ordering},
+    Mutex,
+};
+
+/// Arguments of `fathom selftest`.
+#[derive(clap::Parser)]
+pub struct SelftestArgs {
+    /// Run only tests whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// How many labs run at once.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
+    jobs: u64,
+}
+
+/// A test: name, arguments of `fathom lab`, what must hold of the one row.
+struct Test {
+    name: &'static str,
+    lab: &'static str,
+    check: fn(&Paths, &Args, Row) -> Result<String>,
+}
+
+/// The least share of the line that one flow must hold, and the flows' Jain index.
+const LINE: f64 = 0.97;
+const JAIN: f64 = 0.98;
+
+const TESTS: &[Test] = &[
+    Test {
+        name: "one_flow_1G",
+        lab: "pair --rate-mbps 1000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_10G",
+        lab: "pair --rate-mbps 10000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_25G",
+        lab: "pair --rate-mbps 25000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_100G",
+        lab: "pair --rate-mbps 100000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_behind_a_router_10G",
+        lab: "bottleneck --rate-mbps 10000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_behind_a_router_100G",
+        lab: "bottleneck --rate-mbps 100000",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_ipv6_10G",
+        lab: "bottleneck --rate-mbps 10000 -6",
+        check: one_flow,
+    },
+    Test {
+        name: "four_flows_10G",
+        lab: "pair --rate-mbps 10000 --flows 4",
+        check: fair,
+    },
+    Test {
+        name: "four_flows_100G",
+        lab: "pair --rate-mbps 100000 --flows 4",
+        check: fair,
+    },
+    Test {
+        name: "four_flows_behind_a_router_10G",
+        lab: "bottleneck --flows 4",
+        check: fair,
+    },
+    Test {
+        name: "two_runs_are_identical",
+        lab: "incast --flows 3 --duration-ms 10 --samples",
+        check: identical,
+    },
+    Test {
+        name: "two_runs_are_identical_with_losses",
+        lab: "incast --cc cubic --flows 3 --duration-ms 20 --buffer-packets 50 --samples",
+        check: identical,
+    },
+];
+
+/// The line is full, and the queue is below one base RTT.
+fn one_flow(_: &Paths, args: &Args, row: Row) -> Result<String> {
+    let said = said(&row);
+    ensure!(
+        row.line_share >= LINE,
+        "{said}: less than {LINE} of the line"
+    );
+    let base_rtt_us = args.base_rtt_us();
+    ensure!(
+        row.queue_p99_us < base_rtt_us,
+        "{said}: p99 queueing is not below the base RTT of {base_rtt_us:.1} us"
+    );
+    Ok(said)
+}
+
+/// All flows get the same.
+fn fair(_: &Paths, _: &Args, row: Row) -> Result<String> {
+    let said = said(&row);
+    ensure!(row.jain >= JAIN, "{said}: Jain index below {JAIN}");
+    ensure!(row.line_share >= 0.95, "{said}: less than 0.95 of the line");
+    Ok(said)
+}
+
+/// The same plan again gives the same answer, to the last byte.
+fn identical(paths: &Paths, args: &Args, row: Row) -> Result<String> {
+    let (plan, _) = args.plan(paths, &row.cc);
+    let again = lab::run(paths, &plan)?;
+    let (first, second) = (
+        serde_json::to_string(&row.answer)?,
+        serde_json::to_string(&again)?,
+    );
+    ensure!(!row.answer.samples.is_empty(), "no samples to compare");
+    if args.cc() == ["cubic"] {
+        ensure!(
+            row.drops > 0,
+            "no losses: the test would say less than its name"
+        );
+    }
+    if let Some(at) = first.bytes().zip(second.bytes()).position(|(a, b)| a != b) {
+        let context =
+            |text: &str| text[at.saturating_sub(60)..(at + 60).min(text.len())].to_owned();
+        anyhow::bail!(
+            "the answers differ at byte {at}: {} / {}",
+            context(&first),
+            context(&second)
+        );
+    }
+    ensure!(first.len() == second.len(), "the answers differ in length");
+    Ok(format!("{} bytes, drops {}", first.len(), row.drops))
+}
+
+fn said(row: &Row) -> String {
+    format!(
+        "{:.3} of the line, queueing p99 {:.1} us, RTT {:.1} us, Jain {:.4}",
+        row.line_share, row.queue_p99_us, row.rtt_mean_us, row.jain
+    )
+}
+
+fn run_one(paths: &Paths, test: &Test) -> Result<String> {
+    let words = ["lab"].into_iter().chain(test.lab.split(' '));
+    let mut args = Args::try_parse_from(words).context("the test's own arguments")?;
+    if !test.lab.contains("--cc") {
+        args.set_cc("theta_powertcp");
+    }
+    let rows = args.rows(paths, |_| ())?;
+    let row = rows.into_iter().next().context("no row")?;
+    (test.check)(paths, &args, row)
+}
+
+/// Runs `fathom selftest`.
+pub fn run(args: &SelftestArgs) -> Result<Outcome> {
+    let paths = Paths::find()?;
+    let tests: Vec<&Test> = TESTS
+        .iter()
+        .filter(|t| t.name.contains(&args.only))
+        .collect();
+    println!("KTAP version 1\n1..{}", tests.len());
+    let (next, failed, out) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(()));
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(test) = tests.get(i) else { break };
+                let result = run_one(&paths, test);
+                let _one_at_a_time = out.lock();
+                match result {
+                    Ok(said) => println!("# {said}\nok {} {}", i + 1, test.name),
+                    Err(e) => {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                        for line in format!("{e:#}").lines() {
+                            println!("# {line}");
+                        }
+                        println!("not ok {} {}", i + 1, test.name);
+                    }
+                }
+            });
+        }
+    });
+    Ok(if failed.into_inner() == 0 {
+        Outcome::Ok
+    } else {
+        Outcome::Failed
+    })
+}
