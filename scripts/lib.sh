@@ -26,7 +26,8 @@ die() {
 key() {
 	local part
 	for part in "$@"; do
-		if [ -f "$part" ]; then cat "$part"; else printf '%s\n' "$part"; fi
+		# A file counts by its content and not by where it is.
+		if [ -f "$part" ]; then cat "$part"; else printf '%s\n' "${part##*/}"; fi
 	done | sha256sum | cut -c1-12
 }
 
@@ -88,14 +89,20 @@ percent() {
 }
 
 # The products, each named by what it is made from. `setup` makes them; the rest only looks.
-PACKAGES=$TOP/scripts/packages
-SYSROOT=$CACHE/sysroot-$(key "$SUITE" "$DEB_ARCH" "$PACKAGES")
-VERSIONS=$CACHE/versions # the kernel that was looked up, see `kernel_version` in setup
-
+# shellcheck disable=SC2034 # used by those who source this
+products() {
+	PACKAGES=$(awk '/^[a-z]/ {print $1}' "$TOP/scripts/packages")
+	SYSROOT=$CACHE/sysroot-$(key "$SUITE" "$DEB_ARCH" "$PACKAGES" "$TOP/scripts/make-rust")
+	VERSIONS=$CACHE/versions # the kernel that was looked up, see `kernel_version` in setup
+	# KABI: 7.2.12+deb13-amd64; KDEB: the packages' version; KSRC: the source package's name.
+	KABI='' KDEB='' KSRC=''
+	# shellcheck disable=SC1090
+	if kernel_versions_known; then . "$VERSIONS"; fi
+	LINUX=$CACHE/linux-$KDEB
+	# Kernel trees depend on the compilers of the sysroot, not on all of it.
+	COMPILERS=$SYSROOT/.compilers
+	STOCK=$CACHE/stock-$(key "$KDEB" "$COMPILERS" "$TOP/scripts/make-stock")
+	LAB=$CACHE/lab-$(key "$KDEB" "$COMPILERS" "$TOP/scripts/make-lab" "$TOP/scripts/lab.config")
+}
 kernel_versions_known() { [ -s "$VERSIONS" ]; }
-# KABI: 7.2.12+deb13-amd64; KDEB: the packages' version; KSRC: the source package's name.
-# shellcheck disable=SC1090
-if kernel_versions_known; then . "$VERSIONS"; fi
-LINUX=$CACHE/linux-${KDEB:-none}
-STOCK=$CACHE/stock-$(key "${KDEB:-none}" "$SYSROOT" "$TOP/scripts/make-stock")
-LAB=$CACHE/lab-$(key "${KDEB:-none}" "$SYSROOT" "$TOP/scripts/make-lab" "$TOP/scripts/lab.config")
+products
