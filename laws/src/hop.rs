@@ -112,11 +112,13 @@ impl HopRecord {
 }
 
 impl Interval {
-    /// Time the link needs for `bytes`, ns.
+    /// Time the link needs for `bytes`, ns in Q8: a whole one would be a part in a few thousand of
+    /// a short base RTT, on every ACK and always too little.
     #[inline]
     #[must_use]
-    pub fn link_ns(&self, bytes: u32) -> u64 {
-        u64::from(bytes).wrapping_mul(u64::from(self.inverse_rate)) >> Record::INVERSE_RATE_SHIFT
+    pub fn link_ns_q8(&self, bytes: u32) -> u64 {
+        u64::from(bytes).wrapping_mul(u64::from(self.inverse_rate))
+            >> (Record::INVERSE_RATE_SHIFT - 8)
     }
 
     /// The part of the interval that the link needs for `bytes`, Q24; for fewer than none, none.

@@ -173,18 +173,17 @@ impl Hpcc {
         self.host_bdp = derive::host_bdp(derive::packets_per_ns(path), self.base.tau_ns());
     }
 
-    /// `ns` in units of T, Q24; at most 64.
+    /// A time in ns (Q8) in units of T, Q24; at most 32: 2^13 T times 2^48/T.
     #[inline]
-    fn in_t(&self, ns: u64) -> u64 {
-        ns.min(u64::from(self.base.tau_ns()) << 6)
-            .wrapping_mul(self.inverse_t)
-            >> 32
+    fn in_t(&self, ns_q8: u64) -> u64 {
+        let most = u64::from(self.base.tau_ns()) << 13;
+        ns_q8.min(most).wrapping_mul(self.inverse_t >> 8) >> 32
     }
 
     /// u of one link, Q24.
     #[inline]
     fn link_util(&self, i: &Interval) -> u64 {
-        let queue = self.in_t(i.link_ns(i.qlen_bytes.min(i.prev_qlen_bytes)));
+        let queue = self.in_t(i.link_ns_q8(i.qlen_bytes.min(i.prev_qlen_bytes)));
         i.load(i64::from(i.tx_bytes)).wrapping_add(queue)
     }
 
@@ -387,7 +386,7 @@ impl Law for Hpcc {
             self.flags |= INT_NOW;
         } else if self.flags & (INT_NOW | INT_LAST) == 0 && ack.rtt_ns != 0 {
             // No telemetry: the RTT, 9/8 of the base being as full as η.
-            let filled = self.in_t(u64::from(ack.rtt_ns)).wrapping_mul(8) / 9;
+            let filled = self.in_t(u64::from(ack.rtt_ns) << 8).wrapping_mul(8) / 9;
             let util = math::mul_shift(filled, u64::from(params.eta), UTIL_SHIFT);
             measured = Some((util.min(MAX_UTIL), u32::MAX, 0));
         }

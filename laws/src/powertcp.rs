@@ -26,8 +26,8 @@ use super::hop::Interval;
 use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
 use super::math::{CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
-    Config, Params, ThetaPowerTcp, FLAG_GENTLE, GENTLE_END, MAX_RTT_SHIFT, POWER_BOUNDS, POWER_ONE,
-    POWER_SHIFT,
+    Config, Params, ThetaPowerTcp, FLAG_GENTLE, FLAG_MEASURED, GENTLE_END, MAX_RTT_SHIFT,
+    POWER_BOUNDS, POWER_ONE, POWER_SHIFT,
 };
 use super::window::Window;
 use core::num::NonZeroU32;
@@ -76,10 +76,10 @@ impl PowerTcp {
             current = current.max(POWER_ONE as u64);
         }
         let current = current.min((POWER_ONE as u64) << 7);
-        // q/(bτ), at most 32.
+        // q/(bτ), at most 32: 2^13 τ times 2^48/τ.
         let tau = u64::from(self.theta.base.tau_ns());
-        let wait = i.link_ns(i.qlen_bytes).min(tau << MAX_RTT_SHIFT);
-        let filled = wait.wrapping_mul(self.theta.inverse_tau) >> 32;
+        let wait = i.link_ns_q8(i.qlen_bytes).min(tau << (MAX_RTT_SHIFT + 8));
+        let filled = wait.wrapping_mul(self.theta.inverse_tau >> 8) >> 32;
         current.wrapping_mul(filled.wrapping_add(POWER_ONE as u64)) >> POWER_SHIFT
     }
 
@@ -156,7 +156,7 @@ impl PowerTcp {
         let theta = &mut self.theta;
         theta.old_cwnd = (u64::from(ack.in_flight) << CWND_SHIFT).min(MAX_CWND);
         let cwnd = theta.eq_7(params);
-        theta.set_cwnd(params, ack, cwnd);
+        theta.set_cwnd(params, ack, cwnd, true);
         theta.old_cwnd = theta.window.cwnd();
         true
     }
@@ -219,6 +219,7 @@ impl PowerTcp {
             // From here on as θ-PowerTCP, which has measured nothing yet.
             theta.power = 0;
             theta.prev_rtt_ns = 0;
+            theta.flags &= !FLAG_MEASURED;
         }
     }
 }
@@ -276,7 +277,7 @@ impl Law for PowerTcp {
                 theta.flags &= !FLAG_GENTLE;
             }
         }
-        theta.set_cwnd(params, ack, cwnd);
+        theta.set_cwnd(params, ack, cwnd, false);
         true
     }
 

@@ -57,7 +57,7 @@ const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 /// The flow is in its gentle start.
 pub(super) const FLAG_GENTLE: u8 = 1;
 /// The power was measured in this round.
-const FLAG_MEASURED: u8 = 2;
+pub(super) const FLAG_MEASURED: u8 = 2;
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,14 +245,13 @@ impl ThetaPowerTcp {
         u64::from(ack.in_flight) << math::CWND_SHIFT > self.window.cwnd()
     }
 
-    /// Sets the window. It does not grow when the application did not fill it, nor while more is
-    /// in flight than it allows: after a cut the sender waits, the load it sees is of senders
-    /// waiting like itself, and not of their windows.
+    /// Sets the window. It does not grow when the application did not fill it, nor while the sender
+    /// waits: after a cut the load it sees is of senders waiting like itself, and not of their
+    /// windows.
     #[inline]
-    pub(super) fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64) {
-        let now = self.window.cwnd();
-        let most = if ack.app_limited || self.waits(ack) {
-            now
+    pub(super) fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64, waits: bool) {
+        let most = if ack.app_limited || waits {
+            self.window.cwnd()
         } else {
             self.max_cwnd(params)
         };
@@ -279,7 +278,7 @@ impl ThetaPowerTcp {
         if cut != 0 {
             cwnd = cwnd.min(now.saturating_sub(cut));
         }
-        self.set_cwnd(params, ack, cwnd);
+        self.set_cwnd(params, ack, cwnd, self.waits(ack));
         self.old_cwnd = now;
     }
 }

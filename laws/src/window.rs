@@ -195,13 +195,19 @@ impl Window {
         if self.ssthresh == 0 {
             return None;
         }
+        self.slow_start_step(ack, min, max);
+        Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow_start_step(&mut self, ack: &Ack<'_>, min: u64, max: u64) {
         let limit = u64::from(self.ssthresh) << SAVED_SHIFT;
         let grown = self.cwnd.saturating_add(u64::from(ack.acked) << CWND_SHIFT);
         if grown >= limit {
             self.ssthresh = 0;
         }
         self.set(grown.min(limit.max(self.cwnd)), min, max);
-        Some(())
     }
 
     /// Timeouts since the last progress.
