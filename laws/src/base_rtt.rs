@@ -35,25 +35,27 @@ const UNKNOWN_TAU_NS: u32 = 50_000;
 /// A small segment's RTT lacks the wire time of a full packet on the host's link and on the
 /// bottleneck, at least.
 const GUESS_LINKS: u64 = 2;
-/// The RTT "falls" when it loses more than τ/64 beyond the clock's step: less than the τ/20 by
-/// which a window of a tenth of a BDP, the least there is, can shrink a queue; more than the wobble
-/// of two minima.
-const FALL_SHIFT: u32 = 6;
+/// An RTT that loses more than τ/16 beyond the clock's step means that another flow drains: less
+/// than one of many takes off the queue, which is three quarters of a β of τ/10 at the least; more
+/// than the wobble of two minima.
+const OTHERS_FALL_SHIFT: u32 = 4;
+/// In its own drain a flow looks closer, τ/64: to take a queue for a longer path would raise τ.
+const OWN_FALL_SHIFT: u32 = 6;
 /// Rounds before the first drain; the wait then doubles up to the configured interval.
 const FIRST_WAIT_ROUNDS: u32 = 16;
 /// A drain costs two rounds: at least 256 between two, once the flow is no longer young, keep the
 /// cost below 0.8 %.
 const MIN_WAIT_ROUNDS: u32 = 256;
-/// Another's drain is joined after half one's own wait, and after 64 rounds at the latest.
-const JOIN_ROUNDS: u32 = 64;
+/// Another's drain is joined after half one's own wait, and after 128 rounds at the latest.
+const JOIN_ROUNDS: u32 = 128;
 /// A drain that found nothing is repeated this soon.
-const REPEAT_ROUNDS: u16 = 32;
+const REPEAT_ROUNDS: u32 = 32;
 /// So many drains running must find the RTT unmoved before τ rises.
 const UNMOVED_DRAINS: u8 = 3;
 /// Doublings of the first wait until 65536 rounds, which is all the counter holds.
 const MAX_DRAINS: u8 = 12;
 
-const DRAIN_SHIFT: u32 = 4;
+const DRAIN_SHIFT: u32 = 2;
 const DRAIN_LEAST: u64 = math::ONE_PACKET >> 1;
 
 /// No sample.
@@ -145,8 +147,8 @@ impl BaseRtt {
     }
 
     /// What a flow with a window of `cwnd` may use at the moment: all of it, or while draining a
-    /// sixteenth, so that the queue of a hundred like it empties; no less than half a packet per
-    /// round, or the look would take too long.
+    /// quarter, which empties the queue of thirty like it; no less than half a packet per round, or
+    /// the look would take too long.
     #[inline]
     #[must_use]
     pub fn limit(&self, cwnd: u64) -> u64 {
@@ -219,7 +221,8 @@ impl BaseRtt {
             LEARNED if interval_us != 0 && !app_limited && round_min_ns != NONE => {
                 let wait = self.wait_rounds(interval_us);
                 let rounds = u32::from(self.rounds);
-                let joins = rounds >= JOIN_ROUNDS.min(wait >> 1) && self.fell(round_min_ns);
+                let joins = rounds >= JOIN_ROUNDS.min(wait >> 1)
+                    && self.fell(round_min_ns, OTHERS_FALL_SHIFT);
                 if !joins {
                     self.before_ns = round_min_ns;
                 }
@@ -247,6 +250,9 @@ impl BaseRtt {
 
     /// How many rounds τ is trusted for.
     fn wait_rounds(&self, interval_us: u32) -> u32 {
+        if self.unmoved != 0 {
+            return REPEAT_ROUNDS;
+        }
         let young = FIRST_WAIT_ROUNDS << u32::from(self.drains.min(MAX_DRAINS));
         // A round lasts τ at least.
         let interval_ns = u64::from(interval_us).wrapping_mul(1000);
@@ -254,16 +260,17 @@ impl BaseRtt {
         rounds.max(MIN_WAIT_ROUNDS).min(young)
     }
 
-    /// Whether the RTT fell by more than it wobbles.
-    fn fell(&self, rtt_ns: u32) -> bool {
-        let wobble = (self.tau_ns >> FALL_SHIFT).saturating_add(u32::from(self.clock_ns));
+    /// Whether the RTT fell by more than a part of τ and the clock's step.
+    fn fell(&self, rtt_ns: u32, shift: u32) -> bool {
+        let wobble = (self.tau_ns >> (shift & 31)).saturating_add(u32::from(self.clock_ns));
         self.before_ns.saturating_sub(rtt_ns) > wobble
     }
 
     /// The verdict of a drain.
     fn judge(&mut self, drained_ns: u32) {
         self.rounds = 0;
-        if drained_ns == NONE || drained_ns <= self.min_ns || self.fell(drained_ns) {
+        if drained_ns == NONE || drained_ns <= self.min_ns || self.fell(drained_ns, OWN_FALL_SHIFT)
+        {
             self.unmoved = 0;
             return;
         }
@@ -271,9 +278,6 @@ impl BaseRtt {
         if self.unmoved >= UNMOVED_DRAINS {
             self.unmoved = 0;
             self.adopt(drained_ns.min(self.min_ns.saturating_mul(2)));
-        } else {
-            // Look again soon.
-            self.rounds = u16::MAX.saturating_sub(REPEAT_ROUNDS);
         }
     }
 }
