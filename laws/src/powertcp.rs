@@ -15,7 +15,12 @@
 //!
 //! The largest *normalised* power of any hop counts: line 20 compares Γ' with Γ_norm, which would
 //! let the fastest link of a path win whether it is congested or not. Nothing here squares a rate,
-//! so nothing is lost on slow links. w_old is the window at the end of the last round.
+//! so nothing is lost on slow links.
+//!
+//! w_old is the window that the power is *of* (Property 1): what a hop reports was sent a base RTT
+//! ago, and Γ_smooth is a mean over another. Remembered once per RTT it is half an RTT old on
+//! average, and with a queue the law rings. So the window goes through the same filter as the power,
+//! once for the way and once for the smoothing: two stages with the time constant τ.
 //!
 //! The telemetry is a record per hop, or the record of the most congested hop alone, whose id may
 //! change from ACK to ACK: each hop is compared with its own last record ([`super::hop`]). An ACK
@@ -71,11 +76,11 @@ impl PowerTcp {
     fn hop_power(&self, i: &Interval, waits: bool) -> u64 {
         // λ/b = (Δq + Δtx)/(b Δt), at most 128.
         let queued = i64::from(i.qlen_bytes).wrapping_sub(i64::from(i.prev_qlen_bytes));
-        let mut current = i.load(queued.wrapping_add(i64::from(i.tx_bytes)));
-        if waits {
-            current = current.max(POWER_ONE as u64);
+        let mut current = POWER_ONE as u64;
+        if !waits {
+            let load = i.load(queued.wrapping_add(i64::from(i.tx_bytes)));
+            current = load.min((POWER_ONE as u64) << 7);
         }
-        let current = current.min((POWER_ONE as u64) << 7);
         // q/(bτ), at most 32: 2^13 τ times 2^48/τ.
         let tau = u64::from(self.theta.base.tau_ns());
         let wait = i.link_ns_q8(i.qlen_bytes).min(tau << (MAX_RTT_SHIFT + 8));
@@ -84,7 +89,7 @@ impl PowerTcp {
     }
 
     /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path and the Δt of its hop. For a sender
-    /// that waits the current counts as one at least: see [`PowerTcp::wait`].
+    /// that waits the current counts as one: see [`PowerTcp::wait`].
     #[inline]
     fn norm_power(
         &self,
@@ -114,7 +119,7 @@ impl PowerTcp {
         }
     }
 
-    /// Takes a power into Γ_smooth; with it, telemetry drives the law.
+    /// Takes a power into Γ_smooth, and the window into w_old; with it, telemetry drives the law.
     #[inline]
     fn smooth(&mut self, power: u64, dt_ns: NonZeroU32) {
         let theta = &mut self.theta;
@@ -123,13 +128,20 @@ impl PowerTcp {
         let smooth = i64::from(theta.power);
         if smooth == 0 || dt_ns.get() >= theta.base.tau_ns() {
             theta.power = power as u32;
+            self.forget_old();
             return;
         }
-        // Δt/τ below one in Q24, times a difference below 2^31. All terms lie between the bounds of
+        // Δt/τ below one in Q24, times a difference below 2^38. All terms lie between the bounds of
         // a power, and so does their mean.
         let weight = (u64::from(dt_ns.get()).wrapping_mul(theta.inverse_tau) >> 32) as i64;
-        let step = power.wrapping_sub(smooth).wrapping_mul(weight) >> POWER_SHIFT;
-        theta.power = smooth.wrapping_add(step) as u32;
+        let towards = |from: i64, to: i64| {
+            from.wrapping_add(to.wrapping_sub(from).wrapping_mul(weight) >> POWER_SHIFT)
+        };
+        theta.power = towards(smooth, power) as u32;
+        let (cwnd, old) = (theta.window.cwnd() as i64, theta.old_cwnd as i64);
+        let stage = self.stage() as i64;
+        self.theta.old_cwnd = towards(old, stage) as u64;
+        self.set_stage(towards(stage, cwnd) as u64);
     }
 
     /// More is in flight than the window allows: the sender waits, as do others that met the same
@@ -157,7 +169,7 @@ impl PowerTcp {
         theta.old_cwnd = (u64::from(ack.in_flight) << CWND_SHIFT).min(MAX_CWND);
         let cwnd = theta.eq_7(params);
         theta.set_cwnd(params, ack, cwnd, true);
-        theta.old_cwnd = theta.window.cwnd();
+        self.forget_old();
         true
     }
 
@@ -200,24 +212,50 @@ impl PowerTcp {
         }
     }
 
+    /// The first stage of w_old, Q20: kept where θ-PowerTCP keeps its last sample.
+    #[inline]
+    fn stage(&self) -> u64 {
+        (u64::from(self.theta.prev_rtt_ns) << 32) | u64::from(self.theta.prev_ns)
+    }
+
+    #[inline]
+    fn set_stage(&mut self, cwnd: u64) {
+        self.theta.prev_rtt_ns = (cwnd >> 32) as u32;
+        self.theta.prev_ns = cwnd as u32;
+    }
+
+    /// After an event that changed the window on its own.
+    fn reset_stage(&mut self) {
+        if self.has_int() {
+            self.forget_old();
+        }
+    }
+
+    /// w_old is the window, from now on.
+    fn forget_old(&mut self) {
+        self.theta.old_cwnd = self.theta.window.cwnd();
+        self.set_stage(self.theta.old_cwnd);
+    }
+
     #[inline(never)]
     fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         let theta = &mut self.theta;
         theta.flags = (theta.flags & !(INT_NOW | INT_LAST)) | ((theta.flags & INT_NOW) << 1);
         // The hops show an empty queue themselves: nothing need be drained to see one.
         theta.base.on_round(0, ack.app_limited);
-        theta.old_cwnd = theta.window.cwnd();
         if params.ecn {
             let cut = theta.window.ecn_cut(delivered);
             if cut != 0 {
                 let cwnd = theta.window.cwnd().saturating_sub(cut);
                 theta.window.set(cwnd, params.min_cwnd, params.max_cwnd);
-                theta.old_cwnd = theta.window.cwnd();
+                self.forget_old();
             }
         }
+        let theta = &mut self.theta;
         if theta.flags & INT_LAST == 0 {
             // From here on as θ-PowerTCP, which has measured nothing yet.
             theta.power = 0;
+            theta.old_cwnd = theta.window.cwnd();
             theta.prev_rtt_ns = 0;
             theta.flags &= !FLAG_MEASURED;
         }
@@ -283,10 +321,17 @@ impl Law for PowerTcp {
 
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_loss(params, now_ns);
+        self.reset_stage();
     }
 
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_timeout(params, now_ns);
+        self.reset_stage();
+    }
+
+    fn on_undo(&mut self, params: &Params) {
+        self.theta.on_undo(params);
+        self.reset_stage();
     }
 
     fn on_idle_restart(&mut self, params: &Params, now_ns: u64) {

@@ -129,7 +129,7 @@ pub struct ThetaPowerTcp {
     pub(super) prev_rtt_ns: u32,
     /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only chooses between
     /// weights that all let the new sample win.
-    prev_ns: u32,
+    pub(super) prev_ns: u32,
     pub(super) flags: u8,
     pad: [u8; 3],
 }
@@ -239,10 +239,13 @@ impl ThetaPowerTcp {
         (now as i64).wrapping_add(step >> 16) as u64
     }
 
-    /// Whether more is in flight than the window allows.
+    /// Whether much more is in flight than the window allows: an eighth and two packets, so that a
+    /// window which breathes does not count as one that was cut.
     #[inline]
     pub(super) fn waits(&self, ack: &Ack<'_>) -> bool {
-        u64::from(ack.in_flight) << math::CWND_SHIFT > self.window.cwnd()
+        let cwnd = self.window.cwnd();
+        let most = cwnd.wrapping_add(cwnd >> 3).wrapping_add(2 * ONE_PACKET);
+        u64::from(ack.in_flight) << math::CWND_SHIFT > most
     }
 
     /// Sets the window. It does not grow when the application did not fill it, nor while the sender
@@ -401,6 +404,7 @@ impl Law for ThetaPowerTcp {
         if self.started() {
             self.flags &= !FLAG_GENTLE;
             self.window.halve(params.min_cwnd);
+            self.old_cwnd = self.window.cwnd();
         }
     }
 
@@ -408,7 +412,13 @@ impl Law for ThetaPowerTcp {
         if self.started() {
             self.flags &= !FLAG_GENTLE;
             self.window.collapse(params.min_cwnd);
+            self.old_cwnd = self.window.cwnd();
         }
+    }
+
+    fn on_undo(&mut self, _params: &Params) {
+        self.window.undo();
+        self.old_cwnd = self.window.cwnd();
     }
 
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
@@ -417,6 +427,7 @@ impl Law for ThetaPowerTcp {
             let cwnd = self.window.cwnd().min(self.host_bdp);
             self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
             self.window.restart_round();
+            self.old_cwnd = self.window.cwnd();
             self.prev_rtt_ns = 0;
         }
     }

@@ -190,7 +190,7 @@ impl Power {
     }
 
     fn waits(&self, ack: &Ack<'_>) -> bool {
-        f64::from(ack.in_flight) > self.c.w
+        f64::from(ack.in_flight) > self.c.w * 1.125 + 2.0
     }
 
     fn set(&mut self, w: f64, ack: &Ack<'_>) {
@@ -206,9 +206,10 @@ impl Power {
         match event {
             Event::Loss => self.c.halve(),
             Event::Timeout => self.c.collapse(),
-            Event::Recovered => self.c.recovered(),
+            Event::Recovered => return self.c.recovered(),
             Event::Undo => self.c.undo(),
         }
+        self.old = self.c.w;
     }
 }
 
@@ -362,6 +363,8 @@ pub struct PowerTcp {
     int_now: bool,
     int_last: bool,
     measured: bool,
+    /// The window after the first of the two filters that make it w_old.
+    stage: f64,
     ties: bool,
 }
 
@@ -374,6 +377,7 @@ impl PowerTcp {
             int_now: false,
             int_last: false,
             measured: false,
+            stage: f.start,
             ties: false,
         }
     }
@@ -384,7 +388,7 @@ impl PowerTcp {
         let powers = self.hops.spans(ack).into_iter().map(|s| {
             let mut lambda = ((s.q - s.q0) / s.dt + s.dtx / s.dt).clamp(0.0, 128.0 * s.b);
             if waits {
-                lambda = lambda.max(s.b);
+                lambda = s.b;
             }
             let v = s.q.min(32.0 * s.b * tau) + s.b * tau;
             (lambda * v / (s.b * s.b * tau), s.dt)
@@ -403,8 +407,8 @@ impl PowerTcp {
         if ended {
             self.int_last = self.int_now;
             self.int_now = false;
-            self.p.old = self.p.c.w;
             if !self.int_last {
+                self.p.old = self.p.c.w;
                 self.p.smooth = None;
                 self.theta.prev = None;
                 // In θ-PowerTCP the flag says something else and is left as it was.
@@ -417,7 +421,8 @@ impl PowerTcp {
 
 impl Model for PowerTcp {
     fn on_ack(&mut self, ack: &Ack<'_>) {
-        self.ties |= (f64::from(ack.in_flight) - self.p.c.w).abs() < 1e-3 * self.p.c.w;
+        let w = self.p.c.w;
+        self.ties |= (f64::from(ack.in_flight) - w * 1.125 - 2.0).abs() < 1e-3 * w;
         let waits = self.p.waits(ack);
         let measured = self.norm_power(ack, waits);
         if measured.is_none() && !(self.int_now || self.int_last) {
@@ -446,10 +451,20 @@ impl Model for PowerTcp {
         }
         let power = power.clamp(POWER_LEAST, POWER_MOST);
         let tau = self.p.f.tau;
-        self.p.smooth = Some(match self.p.smooth {
-            Some(smooth) if dt < tau => (smooth * (tau - dt) + power * dt) / tau,
-            _ => power,
-        });
+        match self.p.smooth {
+            Some(smooth) if dt < tau => {
+                // Line 24, for the power and twice for the window it is of.
+                let filter = |old: f64, new: f64| (old * (tau - dt) + new * dt) / tau;
+                self.p.smooth = Some(filter(smooth, power));
+                self.p.old = filter(self.p.old, self.stage);
+                self.stage = filter(self.stage, self.p.c.w);
+            }
+            _ => {
+                self.p.smooth = Some(power);
+                self.p.old = self.p.c.w;
+                self.stage = self.p.c.w;
+            }
+        }
         if self.p.c.slow_start(ack) {
             return;
         }
@@ -460,11 +475,15 @@ impl Model for PowerTcp {
         self.p.set(w, ack);
         if waits {
             self.p.old = self.p.c.w;
+            self.stage = self.p.c.w;
         }
     }
 
     fn on_event(&mut self, event: Event, _now: f64) {
         self.p.event(event);
+        if event != Event::Recovered {
+            self.stage = self.p.c.w;
+        }
     }
 
     fn cwnd(&self) -> f64 {
