@@ -309,7 +309,7 @@ impl Hpcc {
             if cut != 0 {
                 let cwnd = self.window.cwnd().saturating_sub(cut);
                 self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
-                self.reference = self.window.cwnd();
+                self.follow();
             }
         }
     }

@@ -661,9 +661,9 @@ impl Law for Poseidon {
     /// Algorithm 2, FastRecovery.
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
-            self.window.remember();
             self.window.forget_timeouts();
             if self.may_decrease(now_ns) {
+                self.window.remember();
                 self.decrease(params, params.min_md, now_ns);
             }
         }

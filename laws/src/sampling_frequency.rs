@@ -25,7 +25,7 @@ impl SamplingFrequency {
         self.acks = self.acks.saturating_add(acked.min(u16::MAX as u32) as u16);
         let due = self.acks >= every;
         if due {
-            self.acks = 0;
+            self.acks = self.acks.saturating_sub(every);
         }
         due
     }

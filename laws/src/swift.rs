@@ -427,8 +427,10 @@ impl Law for Swift {
     /// Algorithm 1, On Fast Recovery.
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
-            self.window.remember();
             self.window.forget_timeouts();
+            if self.may_decrease(now_ns) {
+                self.window.remember();
+            }
             self.on_retransmit(params, now_ns);
         }
     }

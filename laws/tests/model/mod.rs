@@ -620,9 +620,9 @@ impl Model for Poseidon {
     fn on_event(&mut self, event: Event, now: f64) {
         match event {
             Event::Loss => {
-                self.c.remember();
                 self.c.timeouts = 0;
                 if self.may_decrease(now) {
+                    self.c.remember();
                     self.decrease(self.min_md, now);
                 }
             }
@@ -827,7 +827,7 @@ impl Model for Hpcc {
                 self.acks += ack.acked;
                 due = self.acks >= self.sampling;
                 if due {
-                    self.acks = 0;
+                    self.acks -= self.sampling;
                 }
             }
             if let Some(vai) = &mut self.vai {
@@ -993,7 +993,7 @@ impl Model for Swift {
                 self.acks += ack.acked;
                 due = self.acks >= self.sampling;
                 if due {
-                    self.acks = 0;
+                    self.acks -= self.sampling;
                 }
             }
         }
@@ -1013,9 +1013,9 @@ impl Model for Swift {
         let w = self.c.w;
         match event {
             Event::Loss => {
-                self.c.remember();
                 self.c.timeouts = 0;
                 if self.may_decrease(now) {
+                    self.c.remember();
                     self.shrink(w * (1.0 - self.max_mdf), now);
                 }
             }
