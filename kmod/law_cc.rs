@@ -102,7 +102,9 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     const NON_RESTRICTED: bool = false;
 
     fn init(sk: &Sock<'_>, ca: &mut Self::State) {
-        let Some(settings) = Self::settings() else { return };
+        let Some(settings) = Self::settings() else {
+            return;
+        };
         let path = path(sk, settings);
         ca.mss = path.mss;
         ca.bytes_acked = sk.bytes_acked();
@@ -113,7 +115,9 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, rs: &RateSample) {
-        let Some(settings) = Self::settings() else { return };
+        let Some(settings) = Self::settings() else {
+            return;
+        };
         if !ca.law.started() {
             return; // The SYN-ACK of an active open comes before `init`.
         }
@@ -152,13 +156,17 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn undo_cwnd(sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
-        let Some(settings) = Self::settings() else { return sk.cwnd() };
+        let Some(settings) = Self::settings() else {
+            return sk.cwnd();
+        };
         ca.law.on_undo(&settings.law);
         ca.law.cwnd_packets().max(sk.cwnd())
     }
 
     fn set_state(sk: &Sock<'_>, ca: &mut Self::State, new: CaState) {
-        let Some(settings) = Self::settings() else { return };
+        let Some(settings) = Self::settings() else {
+            return;
+        };
         match (sk.ca_state(), new) {
             (_, CaState::Loss) => ca.law.on_timeout(&settings.law, sk.clock_ns()),
             (CaState::Recovery, CaState::Recovery) => {}
@@ -171,7 +179,9 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn cwnd_event_tx_start(sk: &Sock<'_>, ca: &mut Self::State) {
-        let Some(settings) = Self::settings() else { return };
+        let Some(settings) = Self::settings() else {
+            return;
+        };
         if ca.law.started() && sk.idle_us() > sk.rto_us() {
             ca.law.on_idle_restart(&settings.law, sk.clock_ns());
             apply(sk, &ca.law, &settings.law, 1);

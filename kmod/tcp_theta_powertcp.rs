@@ -87,6 +87,8 @@ impl kernel::Module for Module {
             line_rate: param::line_rate(*module_parameters::host_mbps.value())?,
             base_rtt_ns: param::base_rtt_ns(*module_parameters::base_rtt_us.value())?,
         });
-        Ok(Self { _registration: Registration::new(module)? })
+        Ok(Self {
+            _registration: Registration::new(module)?,
+        })
     }
 }

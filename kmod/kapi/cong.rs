@@ -149,7 +149,10 @@ impl<T: CongestionControl> Registration<T> {
         // for as long as the module is, which `owner` keeps alive while a socket uses it.
         to_result(unsafe { bindings::tcp_register_congestion_control(ops.get()) })?;
         // INVARIANT: registered just now.
-        Ok(Self { ops, _of: PhantomData })
+        Ok(Self {
+            ops,
+            _of: PhantomData,
+        })
     }
 }
 
@@ -166,29 +169,72 @@ fn ops<T: CongestionControl>() -> bindings::tcp_congestion_ops {
     const { Fits::<T::State>::CHECK };
     const {
         assert!(!T::NAME.is_empty(), "a congestion control needs a name");
-        assert!(T::NAME.len() < bindings::TCP_CA_NAME_MAX as usize, "name longer than 15");
+        assert!(
+            T::NAME.len() < bindings::TCP_CA_NAME_MAX as usize,
+            "name longer than 15"
+        );
     }
     let mut name = [0; bindings::TCP_CA_NAME_MAX as usize];
     for (to, from) in name.iter_mut().zip(T::NAME.bytes()) {
         *to = from;
     }
-    let restricted = if T::NON_RESTRICTED { bindings::FATHOM_CONG_NON_RESTRICTED } else { 0 };
-    let ecn = if T::NEEDS_ECN { bindings::FATHOM_CONG_NEEDS_ECN } else { 0 };
+    let restricted = if T::NON_RESTRICTED {
+        bindings::FATHOM_CONG_NON_RESTRICTED
+    } else {
+        0
+    };
+    let ecn = if T::NEEDS_ECN {
+        bindings::FATHOM_CONG_NEEDS_ECN
+    } else {
+        0
+    };
     bindings::tcp_congestion_ops {
         cong_avoid: None,
         cong_control: Some(cong_control::<T>),
         ssthresh: Some(ssthresh::<T>),
         undo_cwnd: Some(undo_cwnd::<T>),
-        set_state: if T::HAS_SET_STATE { Some(set_state::<T>) } else { None },
-        cwnd_event: if T::HAS_CWND_EVENT { Some(cwnd_event::<T>) } else { None },
-        cwnd_event_tx_start: if T::HAS_CWND_EVENT_TX_START { Some(tx_start::<T>) } else { None },
+        set_state: if T::HAS_SET_STATE {
+            Some(set_state::<T>)
+        } else {
+            None
+        },
+        cwnd_event: if T::HAS_CWND_EVENT {
+            Some(cwnd_event::<T>)
+        } else {
+            None
+        },
+        cwnd_event_tx_start: if T::HAS_CWND_EVENT_TX_START {
+            Some(tx_start::<T>)
+        } else {
+            None
+        },
         in_ack_event: None,
-        pkts_acked: if T::HAS_PKTS_ACKED { Some(pkts_acked::<T>) } else { None },
-        min_tso_segs: if T::HAS_MIN_TSO_SEGS { Some(min_tso_segs::<T>) } else { None },
-        sndbuf_expand: if T::HAS_SNDBUF_EXPAND { Some(sndbuf_expand::<T>) } else { None },
-        get_info: if T::HAS_GET_INFO { Some(get_info::<T>) } else { None },
+        pkts_acked: if T::HAS_PKTS_ACKED {
+            Some(pkts_acked::<T>)
+        } else {
+            None
+        },
+        min_tso_segs: if T::HAS_MIN_TSO_SEGS {
+            Some(min_tso_segs::<T>)
+        } else {
+            None
+        },
+        sndbuf_expand: if T::HAS_SNDBUF_EXPAND {
+            Some(sndbuf_expand::<T>)
+        } else {
+            None
+        },
+        get_info: if T::HAS_GET_INFO {
+            Some(get_info::<T>)
+        } else {
+            None
+        },
         init: if T::HAS_INIT { Some(init::<T>) } else { None },
-        release: if T::HAS_RELEASE { Some(release::<T>) } else { None },
+        release: if T::HAS_RELEASE {
+            Some(release::<T>)
+        } else {
+            None
+        },
         name,
         flags: restricted | ecn,
         // SAFETY: what is left are a module pointer, a list head and integers, all valid when zero;
@@ -298,7 +344,8 @@ unsafe extern "C" fn get_info<T: CongestionControl>(
     info: *mut bindings::tcp_cc_info,
 ) -> usize {
     // As tcp_bbr does: the request for VEGASINFO stands for "whatever you have".
-    let asked = (1 << (bindings::INET_DIAG_BBRINFO - 1)) | (1 << (bindings::INET_DIAG_VEGASINFO - 1));
+    let asked =
+        (1 << (bindings::INET_DIAG_BBRINFO - 1)) | (1 << (bindings::INET_DIAG_VEGASINFO - 1));
     if ext & asked == 0 {
         return 0;
     }
@@ -308,7 +355,9 @@ unsafe extern "C" fn get_info<T: CongestionControl>(
     // SAFETY: the area is readable and of the right size. An ACK may write it meanwhile on another
     // CPU: the copy is volatile, and any mix of old and new bytes is a valid state (`Plain`).
     let ca = unsafe { ptr::read_volatile(sk.area().cast::<T::State>()) };
-    let Some(shown) = T::get_info(&ca) else { return 0 };
+    let Some(shown) = T::get_info(&ca) else {
+        return 0;
+    };
     let bbr = bindings::tcp_bbr_info {
         bbr_bw_lo: shown.bw_bytes_per_s as u32,
         bbr_bw_hi: (shown.bw_bytes_per_s >> 32) as u32,

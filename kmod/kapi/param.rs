@@ -9,7 +9,13 @@ use crate::laws::{ConfigError, Law};
 use kernel::prelude::*;
 
 fn refuse(e: ConfigError) -> Error {
-    pr_err!("parameter {}={} is out of range, expected {} to {}\n", e.field, e.value, e.min, e.max);
+    pr_err!(
+        "parameter {}={} is out of range, expected {} to {}\n",
+        e.field,
+        e.value,
+        e.min,
+        e.max
+    );
     EINVAL
 }
 

@@ -42,7 +42,13 @@ impl<T: Plain> Fits<T> {
     pub(super) const CHECK: () = {
         // The field is what the kernel says it is; a change there must fail here.
         let _: fn(&bindings::inet_connection_sock) -> &PrivArea = |s| &s.icsk_ca_priv;
-        assert!(size_of::<T>() <= AREA_SIZE, "state larger than icsk_ca_priv");
-        assert!(align_of::<T>() <= AREA_ALIGN && AREA % align_of::<T>() == 0, "state over-aligned");
+        assert!(
+            size_of::<T>() <= AREA_SIZE,
+            "state larger than icsk_ca_priv"
+        );
+        assert!(
+            align_of::<T>() <= AREA_ALIGN && AREA % align_of::<T>() == 0,
+            "state over-aligned"
+        );
     };
 }

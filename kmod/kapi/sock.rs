@@ -50,7 +50,10 @@ impl<'a> Sock<'a> {
         // congestion control is the head of a `struct tcp_sock` (that is what tcp_sk() relies on).
         let tp = unsafe { NonNull::new_unchecked(sk.cast()) };
         // INVARIANT: the caller's promise.
-        Self { tp, _life: PhantomData }
+        Self {
+            tp,
+            _life: PhantomData,
+        }
     }
 
     /// The private area of the socket.
@@ -66,7 +69,9 @@ impl<'a> Sock<'a> {
 
     /// Sets the congestion window. The kernel wants it positive and at most the socket's clamp.
     pub fn set_cwnd(&self, packets: u32) {
-        let cwnd = packets.min(get!(self, snd_cwnd_clamp)).clamp(1, i32::MAX as u32);
+        let cwnd = packets
+            .min(get!(self, snd_cwnd_clamp))
+            .clamp(1, i32::MAX as u32);
         let field = put!(self, snd_cwnd);
         // SAFETY: `field` is valid (see `put!`), and the lock is ours to write it.
         unsafe { core::ptr::write_volatile(field, cwnd) }
@@ -131,7 +136,11 @@ impl<'a> Sock<'a> {
 
     /// The length of the network header (IP and its options) of this connection, bytes.
     pub fn network_header_len(&self) -> u32 {
-        if get!(self, inet_conn.icsk_inet.sk.__sk_common.skc_family) == AF_INET6 { 40 } else { 20 }
+        if get!(self, inet_conn.icsk_inet.sk.__sk_common.skc_family) == AF_INET6 {
+            40
+        } else {
+            20
+        }
     }
 
     /// Packets delivered so far, retransmissions included; wraps.

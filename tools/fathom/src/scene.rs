@@ -253,7 +253,11 @@ impl Args {
         };
         let module = format!("tcp_{cc}");
         let ours = paths.lab_modules().join(format!("{module}.ko")).exists();
-        let params = format!("host_mbps={host_mbps} {}", self.params);
+        let params = if self.params.contains("host_mbps=") {
+            self.params.clone()
+        } else {
+            format!("host_mbps={host_mbps} {}", self.params)
+        };
         let plan = Plan {
             nodes,
             links,
