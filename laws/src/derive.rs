@@ -86,6 +86,9 @@ pub const P_PER_BASE_RTT: u32 = 3;
 pub const P_PER_K: u32 = 20;
 /// ... but not less than two full-size packets, or a flow's own packets would be its queue.
 pub const MIN_K_PACKETS: u64 = 2;
+/// The bounds of k: below, p would leave its own; 67 ms is the longest delay the law tells apart.
+const MIN_K_NS: u32 = 200;
+const MAX_K_NS: u32 = 1 << 26;
 /// max_rate is ten thousand times min_rate, as published (200 G of 0.02).
 pub const RATE_RANGE: u64 = 10_000;
 
@@ -98,14 +101,20 @@ impl Target {
     pub const fn derive(max_rate: u64, base_rtt_ns: u32, wire_bytes: u16) -> Self {
         let packets = MIN_K_PACKETS.wrapping_mul(wire_bytes as u64);
         let least = math::mul_div(packets, math::NS_PER_S, max_rate);
-        let least = if least > Self::MAX_NS as u64 {
-            Self::MAX_NS
+        let least = if least > MAX_K_NS as u64 {
+            MAX_K_NS
         } else {
             least as u32
         };
         let usual = base_rtt_ns.saturating_mul(P_PER_BASE_RTT) / P_PER_K;
         let k_ns = if usual > least { usual } else { least };
-        let k_ns = if k_ns < 50 { 50 } else { k_ns };
+        let k_ns = if k_ns < MIN_K_NS {
+            MIN_K_NS
+        } else if k_ns > MAX_K_NS {
+            MAX_K_NS
+        } else {
+            k_ns
+        };
         let p_ns = k_ns.saturating_mul(P_PER_K);
         let p_ns = if p_ns > Self::MAX_NS {
             Self::MAX_NS

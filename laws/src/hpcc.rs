@@ -42,6 +42,9 @@ const MAX_UTIL: u64 = (UTIL_ONE as u64) * 127;
 /// Beyond what fills the host's link a sender may have a few packets more, for delayed ACKs.
 const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 
+/// The least W_AI: never nothing, or a window could not grow.
+const MIN_AI: u64 = ONE_PACKET >> 10;
+
 /// Telemetry came in this round; in the last one.
 const INT_NOW: u8 = 1;
 const INT_LAST: u8 = 2;
@@ -151,10 +154,10 @@ impl Hpcc {
     fn additive_increase(&self, params: &Params) -> u64 {
         if params.ai_rate == 0 {
             // 2^38 times 2^24.
-            return (self.host_bdp.wrapping_mul(params.ai_share) >> 24).max(1);
+            return (self.host_bdp.wrapping_mul(params.ai_share) >> 24).max(MIN_AI);
         }
         derive::packets_in(params.ai_rate, self.base.tau_ns(), self.window.wire())
-            .max(1)
+            .max(MIN_AI)
             .min(MAX_CWND)
     }
 

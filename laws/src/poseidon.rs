@@ -32,14 +32,17 @@ use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, LOG_SHIFT, MAX_CWND, ONE_PACKET};
 use super::window::Window;
 
-/// Fractional bits of s, log2(max/min)/p per ns: at p = 1 us, 13.3/1000 is 2^29.8.
+/// Fractional bits of s, log2(max/min)/p per ns: at p = 4 us, 23/4000 is 2^28.6.
 const SLOPE_SHIFT: u32 = 36;
 /// A rate is a window in Q20 packets per ns and this many bits more.
 const RATE_SHIFT: u32 = 24;
 /// Fractional bits of m.
 const GAIN_SHIFT: u32 = 16;
-/// Delays beyond a second count as one; 2^30 times the slope's 2^30 stay in 62 bits.
-const MAX_DELAY_NS: u32 = 1 << 30;
+/// Delays beyond 2^26 ns, 67 ms, count as that, and k is no longer. With p of 4 us at least and rates
+/// that span 23 octaves at most, a distance is then below 2^45, and times m below 2^62.
+const MAX_DELAY_NS: u32 = 1 << 26;
+/// Targets beyond a second count as one, when they are computed at all.
+const MAX_TARGET_NS: u64 = 1 << 30;
 /// Swift's β, for the AIMD ablation: 0.8, as 13/16.
 const AIMD_BETA_16: u64 = 13;
 
@@ -82,9 +85,9 @@ enum Update {
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// p, ns; 0 = from the rate and `base_rtt_us`. 1 us to 1 s. All hosts of a network alike.
+    /// p, ns; 0 = from the rate and `base_rtt_us`. 4 us to 1 s. All hosts of a network alike.
     pub p_ns: u32,
-    /// k, ns; 0 = from the rate and `base_rtt_us`. 50 ns to 1 s.
+    /// k, ns; 0 = from the rate and `base_rtt_us`. 50 ns to 67 ms.
     pub k_ns: u32,
     /// The base RTT that p and k are derived for, us: the longest common one of the network. 1 to
     /// 100000.
@@ -335,8 +338,7 @@ impl Poseidon {
             }
             Shape::Fixed => p_ns,
         };
-        over.saturating_add(u64::from(self.k_ns))
-            .min(u64::from(MAX_DELAY_NS)) as u32
+        over.saturating_add(u64::from(self.k_ns)).min(MAX_TARGET_NS) as u32
     }
 
     /// The delay to compare with the target, ns; none when this ACK cannot tell.
@@ -422,7 +424,8 @@ impl Poseidon {
                 let ahead = i64::from(mpt_ns).wrapping_sub(i64::from(delay_ns));
                 let distance =
                     ahead.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
-                self.ratio(params, distance)
+                // Whatever the target, as far as its own bounds.
+                self.ratio(params, distance.max(-(1 << 45)).min(1 << 45))
             }
             Update::Ratio => {
                 let m = u64::from(params.ratio_m_ns);
@@ -440,7 +443,7 @@ impl Poseidon {
     /// 2^(m·distance) in Q20, between min_md and max_mi.
     #[inline]
     fn ratio(&self, params: &Params, distance: i64) -> u64 {
-        // Distances are below 2^36, m below 2^17.
+        // Distances are below 2^45, m below 2^17.
         let exponent = distance.wrapping_mul(i64::from(self.gain)) >> GAIN_SHIFT;
         math::exp2_ratio(exponent.max(params.log_min_md).min(params.log_max_mi))
     }
@@ -532,10 +535,10 @@ impl Law for Poseidon {
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         if c.p_ns != 0 {
-            check("p_ns", c.p_ns, 1000, Target::MAX_NS)?;
+            check("p_ns", c.p_ns, 4000, Target::MAX_NS)?;
         }
         if c.k_ns != 0 {
-            check("k_ns", c.k_ns, 50, Target::MAX_NS)?;
+            check("k_ns", c.k_ns, 50, MAX_DELAY_NS)?;
         }
         if c.probe_interval_us != 0 {
             check("probe_interval_us", c.probe_interval_us, 1000, 10_000_000)?;

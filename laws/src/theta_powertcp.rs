@@ -54,6 +54,9 @@ pub(super) const GENTLE_END: u32 = POWER_ONE + (POWER_ONE >> 2);
 /// ACKs and its own bursts.
 const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 
+/// The least β: with a window of a packet and less to the BDP a tenth of it can be next to nothing.
+const MIN_BETA: u64 = ONE_PACKET >> 10;
+
 /// The flow is in its gentle start.
 pub(super) const FLAG_GENTLE: u8 = 1;
 /// The power was measured in this round.
@@ -149,10 +152,10 @@ impl ThetaPowerTcp {
         self.power
     }
 
-    /// β: 2^38 times 2^24.
+    /// β: 2^38 times 2^24. Never nothing, or a window could not grow.
     #[inline]
     fn beta(&self, params: &Params) -> u64 {
-        self.host_bdp.wrapping_mul(params.share) >> SHARE_SHIFT
+        (self.host_bdp.wrapping_mul(params.share) >> SHARE_SHIFT).max(MIN_BETA)
     }
 
     /// What a lone flow can use: HostBw·τ, β, the bursts it cannot avoid, and as much again for a τ
