@@ -157,8 +157,7 @@ impl Hpcc {
             return (self.host_bdp.wrapping_mul(params.ai_share) >> 24).max(MIN_AI);
         }
         derive::packets_in(params.ai_rate, self.base.tau_ns(), self.window.wire())
-            .max(MIN_AI)
-            .min(MAX_CWND)
+            .clamp(MIN_AI, MAX_CWND)
     }
 
     /// Brings up to date what depends on T, which was `before_ns`.
@@ -219,15 +218,15 @@ impl Hpcc {
 
     #[inline]
     fn smooth(&mut self, util: u64, dt_ns: u32) {
-        let util = util.max(MIN_UTIL).min(MAX_UTIL) as i64;
+        let util = util.clamp(MIN_UTIL, MAX_UTIL) as i64;
         let smooth = i64::from(self.util);
         if smooth == 0 || dt_ns >= self.base.tau_ns() {
             self.util = util as u32;
             return;
         }
-        // Δt/T below one in Q24, times a difference below 2^31; a mean of what lies within bounds.
-        let weight = (u64::from(dt_ns).wrapping_mul(self.inverse_t) >> 32) as i64;
-        let step = util.wrapping_sub(smooth).wrapping_mul(weight) >> UTIL_SHIFT;
+        // Δt/T below one in Q32, times a difference below 2^31; a mean of what lies within bounds.
+        let weight = (u64::from(dt_ns).wrapping_mul(self.inverse_t) >> 24) as i64;
+        let step = util.wrapping_sub(smooth).wrapping_mul(weight) >> 32;
         self.util = smooth.wrapping_add(step) as u32;
     }
 

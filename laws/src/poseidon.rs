@@ -425,7 +425,7 @@ impl Poseidon {
                 let distance =
                     ahead.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
                 // Whatever the target, as far as its own bounds.
-                self.ratio(params, distance.max(-(1 << 45)).min(1 << 45))
+                self.ratio(params, distance.clamp(-(1 << 45), 1 << 45))
             }
             Update::Ratio => {
                 let m = u64::from(params.ratio_m_ns);

@@ -234,9 +234,7 @@ impl Swift {
         if params.ai != 0 {
             return params.ai; // At most MAX_AI, by its bounds.
         }
-        derive::packets_in(params.ai_rate, self.rtt_ns, self.window.wire())
-            .max(MIN_AI)
-            .min(MAX_AI)
+        derive::packets_in(params.ai_rate, self.rtt_ns, self.window.wire()).clamp(MIN_AI, MAX_AI)
     }
 
     /// Algorithm 1 as published.

@@ -121,10 +121,6 @@ impl History {
         }
     }
 
-    fn packet_ns(&self) -> f64 {
-        1538.0 * 8.0 / self.gbps
-    }
-
     /// The next ACK, with everything but its telemetry.
     fn next(&mut self) -> Ack<'static> {
         let base = f64::from(self.path.base_rtt_ns);
@@ -400,7 +396,8 @@ fn poseidon_is_its_model() {
 
 fn hpcc_model(path: &Path, start: f64) -> model::Hpcc {
     let f = facts(path, 0.01, start);
-    model::Hpcc::new(f, 0.95, 5, f.bdp() * 0.05 / 100.0)
+    // W_AI is never less than a thousandth of a packet.
+    model::Hpcc::new(f, 0.95, 5, (f.bdp() * 0.05 / 100.0).max(1.0 / 1024.0))
 }
 
 /// Algorithm 1 of the HPCC paper: within 0.2 %.

@@ -194,27 +194,26 @@ impl Fluid {
         let mut share = vec![f64::NAN; self.flows.len()];
         let mut left = vec![1.0; self.links];
         loop {
-            let mut tightest: Option<(f64, usize)> = None;
-            for link in 0..self.links {
-                let open = (0..share.len())
-                    .filter(|&f| share[f].is_nan() && self.flows[f].contains(&link));
-                let count = open.count();
-                if count > 0 {
-                    let each = left[link] / count as f64;
-                    if tightest.is_none_or(|t| each < t.0) {
-                        tightest = Some((each, link));
-                    }
-                }
-            }
+            let open = |link: usize, share: &[f64]| -> Vec<usize> {
+                let flows = self.flows.iter().enumerate().zip(share);
+                flows
+                    .filter(|((_, path), share)| share.is_nan() && path.contains(&link))
+                    .map(|((f, _), _)| f)
+                    .collect()
+            };
+            let tightest = left
+                .iter()
+                .enumerate()
+                .map(|(link, left)| (left / open(link, &share).len() as f64, link))
+                .filter(|(each, _)| each.is_finite())
+                .min_by(|a, b| a.0.total_cmp(&b.0));
             let Some((each, link)) = tightest else {
                 return share;
             };
-            for f in 0..share.len() {
-                if share[f].is_nan() && self.flows[f].contains(&link) {
-                    share[f] = each;
-                    for &l in &self.flows[f] {
-                        left[l] -= each;
-                    }
+            for f in open(link, &share) {
+                share[f] = each;
+                for &l in &self.flows[f] {
+                    left[l] -= each;
                 }
             }
         }
@@ -315,7 +314,7 @@ fn larger_m_is_faster() {
                 return round;
             }
             let mut ack = window_acked(rtt_ns as u32, mpd_ns);
-            ack.now_ns += u64::from(round as u32) * 1_000_000_000;
+            ack.now_ns += u64::from(round) * 1_000_000_000;
             ack.acked = 64;
             law.on_ack(&params, None, &ack);
             // Keep the window at 64 packets, so that an ACK is always for all of it: a longer window

@@ -692,7 +692,8 @@ impl VariableAi {
         if measured > self.token_threshold {
             self.bank = ((measured / self.ai_div).floor() + self.bank).min(self.bank_cap);
             let ratio = (measured + base) / (self.token_threshold + base);
-            self.dampener += (ratio * 16.0).floor() / 16.0;
+            // Sixteen bits of sixteenths; beyond 800 not even a full bank has a token left.
+            self.dampener = (self.dampener + (ratio * 16.0).floor() / 16.0).min(65535.0 / 16.0);
         } else if self.bank == 0.0 {
             self.dampener = if quiet {
                 0.0
@@ -816,7 +817,7 @@ impl Model for Hpcc {
             _ => u,
         };
         self.u = Some(u);
-        self.ties |= (u - self.eta).abs() < 1e-5;
+        self.ties |= (u - self.eta).abs() < 1e-4;
         // ComputeWind.
         let over = u >= self.eta;
         let mut due = ended;

@@ -118,8 +118,6 @@ pub struct Net<L: Law> {
     seed: u64,
     /// RTT samples of flow 0 since the statistics were cleared, ns.
     pub rtts_ns: Vec<u32>,
-    /// Called with (flow, ack) for every ACK, before the law sees it.
-    pub watch: Option<Box<dyn FnMut(usize, &Ack<'_>)>>,
 }
 
 impl<L: Law> Net<L> {
@@ -137,7 +135,6 @@ impl<L: Law> Net<L> {
             jitter_ns: 0,
             seed: 1,
             rtts_ns: Vec::new(),
-            watch: None,
         }
     }
 
@@ -507,9 +504,6 @@ impl<L: Law> Net<L> {
             full_size: true,
             int,
         };
-        if let Some(watch) = &mut self.watch {
-            watch(p.flow, &ack);
-        }
         flow.law.on_ack(&flow.params, Some(&mut flow.hops), &ack);
         let cwnd = flow.law.cwnd();
         assert!(
