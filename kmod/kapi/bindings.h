@@ -2,6 +2,10 @@
 /* What kapi needs of the kernel beyond the kernel's own Rust bindings. Read by bindgen alone. */
 #include <net/tcp.h>
 #include <linux/inet_diag.h>
+#include <net/pkt_sched.h>
+#include <net/gen_stats.h>
+#include <net/netlink.h>
+#include "qdisc_helpers.h"
 
 /* bindgen does not evaluate BIT(). */
 const u32 FATHOM_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED;

@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The one place where the kernel's interfaces are made safe.
 //!
-//! * [`cong`]: `struct tcp_congestion_ops` as a trait, and its registration.
-//! * [`sock`]: typed views of the socket, the rate sample and the ACK that a callback gets.
-//! * [`plain`]: what may live in a socket's private area.
-//! * [`param`]: module parameters with bounds.
+//! * `cong`: `struct tcp_congestion_ops` as a trait, and its registration.
+//! * `sock`: typed views of the socket, the rate sample and the ACK that a callback gets.
+//! * `plain`: what may live in a socket's private area.
+//! * `param`: module parameters with bounds.
+//! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration.
 //!
 //! All `unsafe` of the project's modules is in this folder, each block with the reason why it holds.
-//! A congestion control on top of it has none. Where data flows: the kernel calls a trampoline in
-//! [`cong`], which wraps the raw pointers into views and hands them to the trait's safe function.
+//! A module on top of it has none. Where data flows: the kernel calls a trampoline here, which wraps the
+//! raw pointers into views and hands them to the trait's safe function.
 
-// Each module uses a part of this folder; what it leaves aside is not compiled into it.
-#![allow(dead_code, unreachable_pub)]
+// Each module uses a part of this folder: a congestion control the one half (feature "single", see
+// laws/src/lib.rs), a queue the other.
+#![allow(dead_code, unreachable_pub, unexpected_cfgs)]
 
+#[cfg(feature = "single")]
 pub mod cong;
+#[cfg(feature = "single")]
 pub mod param;
+#[cfg(feature = "single")]
 pub mod plain;
+#[cfg(feature = "qdisc")]
+pub mod qdisc;
+#[cfg(feature = "single")]
 pub mod sock;
 
 /// Bindings of `net/tcp.h`, made by bindgen at build time (see `kmod/Kbuild`).

@@ -191,13 +191,13 @@ pub const fn parse(option: &[u8; LEN]) -> Result<(bool, Body), Reason> {
     let echo = match u16::from_be_bytes([id0, id1]) {
         exid::BOTTLENECK => false,
         exid::BOTTLENECK_ECHO => true,
-        _ => return Err(Reason::Absent),
+        _ => return Err(Reason::ABSENT),
     };
     if kind != KIND {
-        return Err(Reason::Absent);
+        return Err(Reason::ABSENT);
     }
     if len as usize != LEN {
-        return Err(Reason::Length);
+        return Err(Reason::LENGTH);
     }
     let body = Body([a, b, c, d, e, f, g, h, i, j, k, l]);
     let contradicts = if echo {
@@ -206,7 +206,7 @@ pub const fn parse(option: &[u8; LEN]) -> Result<(bool, Body), Reason> {
         body.count() == 0 && a | b | c | d | e | f | g | h | i | j | k | l != 0
     };
     if contradicts {
-        return Err(Reason::Inconsistent);
+        return Err(Reason::INCONSISTENT);
     }
     Ok((echo, body))
 }

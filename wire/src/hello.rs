@@ -68,10 +68,10 @@ impl Hello {
     pub const fn parse(option: &[u8; LEN]) -> Result<Self, Reason> {
         let [kind, len, id0, id1, version, formats, _, _] = *option;
         if kind != KIND || u16::from_be_bytes([id0, id1]) != exid::HELLO {
-            return Err(Reason::Absent);
+            return Err(Reason::ABSENT);
         }
         if len as usize != LEN {
-            return Err(Reason::Length);
+            return Err(Reason::LENGTH);
         }
         match Format::from_code(formats >> 4) {
             Some(wants) if version >> 4 != 0 && formats & wants.bit() != 0 => Ok(Self {
@@ -80,7 +80,7 @@ impl Hello {
                 wants,
                 takes: formats & 15,
             }),
-            _ => Err(Reason::Inconsistent),
+            _ => Err(Reason::INCONSISTENT),
         }
     }
 

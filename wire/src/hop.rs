@@ -44,25 +44,25 @@ impl Hop {
         let option = options
             .get_mut(found.at..)
             .and_then(|rest| rest.get_mut(..found.len))
-            .ok_or(Reason::Truncated)?;
+            .ok_or(Reason::TRUNCATED)?;
         match found.exid {
             exid::MPD => self.stamp_mpd(option),
             exid::BOTTLENECK => self.stamp_bottleneck(option),
             exid::STACK => self.stamp_stack(option),
-            _ => Err(Reason::Absent),
+            _ => Err(Reason::ABSENT),
         }
     }
 
     #[inline]
     fn stamp_mpd(&self, option: &mut [u8]) -> Result<Delta, Reason> {
         if option.len() != mpd::LEN {
-            return Err(Reason::Length);
+            return Err(Reason::LENGTH);
         }
-        let old = Word(be16(option, HEADER_LEN).ok_or(Reason::Truncated)?);
+        let old = Word(be16(option, HEADER_LEN).ok_or(Reason::TRUNCATED)?);
         let new = old.hop(self.delay_ns, self.shift);
         let word = option
             .get_mut(HEADER_LEN..HEADER_LEN + 2)
-            .ok_or(Reason::Truncated)?;
+            .ok_or(Reason::TRUNCATED)?;
         word.copy_from_slice(&new.0.to_be_bytes());
         Ok(Delta::word(old.0, new.0))
     }
@@ -70,11 +70,11 @@ impl Hop {
     #[inline]
     fn stamp_bottleneck(&self, option: &mut [u8]) -> Result<Delta, Reason> {
         if option.len() != bottleneck::LEN {
-            return Err(Reason::Length);
+            return Err(Reason::LENGTH);
         }
         let body = option
             .get_mut(HEADER_LEN..bottleneck::LEN)
-            .ok_or(Reason::Truncated)?;
+            .ok_or(Reason::TRUNCATED)?;
         let mut old = bottleneck::Body::default();
         old.0.copy_from_slice(body);
         let new = old.hop(self);
@@ -85,9 +85,9 @@ impl Hop {
     #[inline]
     fn stamp_stack(&self, option: &mut [u8]) -> Result<Delta, Reason> {
         if !matches!(option.len(), 12 | 20 | 28 | 36) {
-            return Err(Reason::Length);
+            return Err(Reason::LENGTH);
         }
-        let slots = option.get_mut(HEADER_LEN..).ok_or(Reason::Truncated)?;
+        let slots = option.get_mut(HEADER_LEN..).ok_or(Reason::TRUNCATED)?;
         for slot in slots.chunks_exact_mut(stack::SLOT_LEN) {
             let mut old = Slot::default();
             old.0.copy_from_slice(slot);
@@ -97,7 +97,7 @@ impl Hop {
                 return Ok(Delta::bytes(0, &old.0, &new.0));
             }
         }
-        Err(Reason::Full)
+        Err(Reason::FULL)
     }
 }
 

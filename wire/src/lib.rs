@@ -30,6 +30,7 @@ pub mod option;
 pub mod speed;
 pub mod stack;
 pub mod storage;
+pub mod tc;
 
 pub use self::checksum::Delta;
 pub use self::hello::Hello;

@@ -207,14 +207,14 @@ pub const fn emit(forward: Word, echo: EchoWord) -> [u8; LEN] {
 pub const fn parse(option: &[u8; LEN]) -> Result<(Word, EchoWord), Reason> {
     let [kind, len, id0, id1, f0, f1, e0, e1] = *option;
     if kind != KIND || u16::from_be_bytes([id0, id1]) != exid::MPD {
-        return Err(Reason::Absent);
+        return Err(Reason::ABSENT);
     }
     if len as usize != LEN {
-        return Err(Reason::Length);
+        return Err(Reason::LENGTH);
     }
     let forward = Word(u16::from_be_bytes([f0, f1]));
     if forward.hops() == 0 && forward.0 != 0 {
-        return Err(Reason::Inconsistent);
+        return Err(Reason::INCONSISTENT);
     }
     Ok((forward, EchoWord(u16::from_be_bytes([e0, e1]))))
 }

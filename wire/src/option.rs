@@ -8,30 +8,56 @@ use super::mpd::{self, EchoWord, Word};
 use super::{be16, bottleneck, exid, stack, KIND, MAX_OPTIONS};
 
 /// Why there is no telemetry in a segment, or no way to write any.
+///
+/// Not an `enum`: the compiler would leave out the bounds checks of tables that it indexes, and an
+/// eBPF verifier wants to see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Reason {
-    /// No option of ours.
-    Absent = 0,
-    /// The bytes end before the option, or another one in front of it, does.
-    Truncated = 1,
-    /// A length that the format, or any TCP option, cannot have.
-    Length = 2,
-    /// It contradicts itself.
-    Inconsistent = 3,
-    /// It does not begin at a multiple of four bytes, where no switch looks.
-    Misaligned = 4,
-    /// A well-formed one that was not agreed upon.
-    Unexpected = 5,
-    /// All slots of the stack are taken; for a hop only.
-    Full = 6,
-    /// The segment has too little room left for it; for a writer only.
-    NoRoom = 7,
-}
+pub struct Reason(u8);
 
 impl Reason {
+    /// No option of ours.
+    pub const ABSENT: Self = Self(0);
+    /// The bytes end before the option, or another one in front of it, does.
+    pub const TRUNCATED: Self = Self(1);
+    /// A length that the format, or any TCP option, cannot have.
+    pub const LENGTH: Self = Self(2);
+    /// It contradicts itself.
+    pub const INCONSISTENT: Self = Self(3);
+    /// It does not begin at a multiple of four bytes, where no switch looks.
+    pub const MISALIGNED: Self = Self(4);
+    /// A well-formed one that was not agreed upon.
+    pub const UNEXPECTED: Self = Self(5);
+    /// All slots of the stack are taken; for a hop only.
+    pub const FULL: Self = Self(6);
+    /// The segment has too little room left for it; for a writer only.
+    pub const NO_ROOM: Self = Self(7);
+
     /// How many there are.
     pub const COUNT: usize = 8;
+    /// What they are called, by [`Reason::index`].
+    pub const NAMES: [&'static str; Self::COUNT] = [
+        "absent",
+        "truncated",
+        "length",
+        "inconsistent",
+        "misaligned",
+        "unexpected",
+        "full",
+        "no-room",
+    ];
+
+    /// Its place in tables.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.get(self.index()).copied().unwrap_or("unknown")
+    }
 
     /// Whether somebody sent what nobody should.
     #[inline(always)]
@@ -39,7 +65,7 @@ impl Reason {
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,
-            Self::Truncated | Self::Length | Self::Inconsistent | Self::Misaligned
+            Self::TRUNCATED | Self::LENGTH | Self::INCONSISTENT | Self::MISALIGNED
         )
     }
 }
@@ -87,53 +113,111 @@ pub const fn is_ours(exid: u16) -> bool {
     )
 }
 
+/// Where a walk along the options goes from one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// On, to this many bytes from the start of the options.
+    Next(usize),
+    /// This one is ours.
+    Found(Found),
+    /// Nowhere.
+    Stop(Reason),
+}
+
+/// Looks at the option that begins at `at` with the four bytes `head`, of options that end at `end`;
+/// bytes of `head` from `end` on do not count. For those who cannot have the options as a slice: an
+/// eBPF program that reads a packet takes at most [`MAX_OPTIONS`] steps from 0 on.
+#[inline(always)]
+#[must_use]
+pub const fn step(at: usize, end: usize, head: [u8; 4]) -> Step {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    let [kind, len, id0, id1] = head;
+    if at >= end || kind == END {
+        return Step::Stop(Reason::ABSENT);
+    }
+    // Nothing below overflows: the options are at most forty bytes, a length is one.
+    if kind == NOP {
+        return Step::Next(at.wrapping_add(1));
+    }
+    if at.wrapping_add(1) >= end {
+        return Step::Stop(Reason::TRUNCATED);
+    }
+    if len < 2 {
+        return Step::Stop(Reason::LENGTH);
+    }
+    let len = len as usize;
+    let next = at.wrapping_add(len);
+    if next > end {
+        return Step::Stop(Reason::TRUNCATED);
+    }
+    let exid = u16::from_be_bytes([id0, id1]);
+    if kind != KIND || len < 4 || !is_ours(exid) {
+        return Step::Next(next);
+    }
+    if at & 3 != 0 {
+        return Step::Stop(Reason::MISALIGNED);
+    }
+    Step::Found(Found { at, len, exid })
+}
+
 /// The first option of ours among `options`: what follows the first 20 bytes of a TCP header.
 ///
 /// # Errors
 /// When there is none, or the list is broken before it.
 #[inline]
 pub fn find(options: &[u8]) -> Result<Found, Reason> {
-    const END: u8 = 0;
-    const NOP: u8 = 1;
+    let byte = |at: usize| options.get(at).copied().unwrap_or(0);
     let mut at = 0usize;
     for _ in 0..MAX_OPTIONS {
-        let kind = match options.get(at) {
-            None | Some(&END) => return Err(Reason::Absent),
-            Some(&NOP) => {
-                at = at.wrapping_add(1);
-                continue;
-            }
-            Some(&kind) => kind,
-        };
-        let len = match options.get(at.wrapping_add(1)) {
-            None => return Err(Reason::Truncated),
-            Some(0 | 1) => return Err(Reason::Length),
-            Some(&len) => len as usize,
-        };
-        // Both are small: at is within the options, len is a byte.
-        let next = at.wrapping_add(len);
-        if next > options.len() {
-            return Err(Reason::Truncated);
+        let head = [
+            byte(at),
+            byte(at.wrapping_add(1)),
+            byte(at.wrapping_add(2)),
+            byte(at.wrapping_add(3)),
+        ];
+        match step(at, options.len(), head) {
+            Step::Next(next) => at = next,
+            Step::Found(found) => return Ok(found),
+            Step::Stop(reason) => return Err(reason),
         }
-        if kind == KIND && len >= 4 {
-            if let Some(exid) = be16(options, at.wrapping_add(2)) {
-                if is_ours(exid) {
-                    if at & 3 != 0 {
-                        return Err(Reason::Misaligned);
-                    }
-                    return Ok(Found { at, len, exid });
-                }
-            }
-        }
-        at = next;
     }
-    Err(Reason::Absent)
+    Err(Reason::ABSENT)
+}
+
+/// Room for all options of a segment, and for the head of one from wherever it begins.
+pub const PADDED: usize = MAX_OPTIONS + 4;
+
+/// [`find`] among the first `len` bytes of `options`, for eBPF: with bytes to spare at the end, one
+/// comparison bounds all reads of a step, and that a verifier can follow. What it finds is best
+/// loaded into an array of its own with a helper before it is parsed: the verifier then forgets where
+/// it came from.
+///
+/// # Errors
+/// When there is none, or the list is broken before it.
+#[inline(always)]
+pub fn find_padded(options: &[u8; PADDED], len: usize) -> Result<Found, Reason> {
+    let mut at = 0usize;
+    for _ in 0..MAX_OPTIONS {
+        if at >= MAX_OPTIONS {
+            break;
+        }
+        let Some(head) = options.get(at..).and_then(<[u8]>::first_chunk) else {
+            break;
+        };
+        match step(at, len, *head) {
+            Step::Next(next) => at = next,
+            Step::Found(found) => return Ok(found),
+            Step::Stop(reason) => return Err(reason),
+        }
+    }
+    Err(Reason::ABSENT)
 }
 
 /// The first `N` bytes.
 #[inline(always)]
 fn start<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], Reason> {
-    bytes.first_chunk().ok_or(Reason::Truncated)
+    bytes.first_chunk().ok_or(Reason::TRUNCATED)
 }
 
 /// Reads the option at the start of `bytes`, which may go on behind it.
@@ -143,19 +227,19 @@ fn start<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], Reason> {
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Reason> {
     if bytes.first() != Some(&KIND) {
-        return Err(Reason::Absent);
+        return Err(Reason::ABSENT);
     }
-    let len = *bytes.get(1).ok_or(Reason::Truncated)? as usize;
+    let len = *bytes.get(1).ok_or(Reason::TRUNCATED)? as usize;
     if len < 2 {
-        return Err(Reason::Length);
+        return Err(Reason::LENGTH);
     }
     if len < 4 {
         // An experiment without an id (RFC 6994 §3 forbids it) is not ours.
-        return Err(Reason::Absent);
+        return Err(Reason::ABSENT);
     }
-    let id = be16(bytes, 2).ok_or(Reason::Truncated)?;
+    let id = be16(bytes, 2).ok_or(Reason::TRUNCATED)?;
     if is_ours(id) && len > bytes.len() {
-        return Err(Reason::Truncated);
+        return Err(Reason::TRUNCATED);
     }
     match id {
         exid::MPD if len == mpd::LEN => {
@@ -173,7 +257,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Reason> {
             (true, body) => Parsed::StackEcho(body),
         }),
         exid::HELLO if len == hello::LEN => Ok(Parsed::Hello(Hello::parse(start(bytes)?)?)),
-        id if is_ours(id) => Err(Reason::Length),
-        _ => Err(Reason::Absent),
+        id if is_ours(id) => Err(Reason::LENGTH),
+        _ => Err(Reason::ABSENT),
     }
 }

@@ -160,10 +160,10 @@ pub fn parse(bytes: &[u8]) -> Result<(bool, Body), Reason> {
     let echo = match super::be16(bytes, 2) {
         Some(exid::STACK) => false,
         Some(exid::STACK_ECHO) => true,
-        _ => return Err(Reason::Absent),
+        _ => return Err(Reason::ABSENT),
     };
     if bytes.first() != Some(&KIND) {
-        return Err(Reason::Absent);
+        return Err(Reason::ABSENT);
     }
     // Four cases of constant length, not arithmetic on a length: an eBPF verifier follows these.
     let count: u8 = match bytes.get(1) {
@@ -171,7 +171,7 @@ pub fn parse(bytes: &[u8]) -> Result<(bool, Body), Reason> {
         Some(20) => 2,
         Some(28) => 3,
         Some(36) => 4,
-        _ => return Err(Reason::Length),
+        _ => return Err(Reason::LENGTH),
     };
     let mut body = Body {
         len: count,
@@ -184,20 +184,20 @@ pub fn parse(bytes: &[u8]) -> Result<(bool, Body), Reason> {
             break;
         }
         let Some(from) = bytes.get(at..at.wrapping_add(SLOT_LEN)) else {
-            return Err(Reason::Truncated);
+            return Err(Reason::TRUNCATED);
         };
         slot.0.copy_from_slice(from);
         if slot.is_empty() {
             hole = true;
         } else if hole {
-            return Err(Reason::Inconsistent);
+            return Err(Reason::INCONSISTENT);
         } else {
             body.used = body.used.wrapping_add(1);
         }
         at = at.wrapping_add(SLOT_LEN);
     }
     if echo && hole {
-        return Err(Reason::Inconsistent);
+        return Err(Reason::INCONSISTENT);
     }
     Ok((echo, body))
 }

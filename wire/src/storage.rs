@@ -294,7 +294,7 @@ impl Counters {
     /// Counts a reason.
     #[inline(always)]
     pub fn count(&mut self, reason: Reason) {
-        if let Some(counter) = self.reasons.get_mut(reason as usize) {
+        if let Some(counter) = self.reasons.get_mut(reason.index()) {
             *counter = counter.wrapping_add(1);
         }
     }
@@ -468,12 +468,12 @@ impl Storage {
             Parsed::Mpd(..) => Format::Mpd,
             Parsed::Bottleneck(_) | Parsed::BottleneckEcho(_) => Format::Bottleneck,
             Parsed::Stack(_) | Parsed::StackEcho(_) => Format::Stack,
-            Parsed::Hello(_) => return Err(Reason::Unexpected),
+            Parsed::Hello(_) => return Err(Reason::UNEXPECTED),
         };
         let state = State::from_code(self.state);
         let agreed = matches!(state, State::On | State::Answered);
         if self.version != VERSION || !agreed || self.format != format as u8 {
-            return Err(Reason::Unexpected);
+            return Err(Reason::UNEXPECTED);
         }
         self.state = State::On as u8;
         let path_hops = ttl.map(|ttl| hop::path_hops(ttl).saturating_add(self.extra_hops));
@@ -566,7 +566,7 @@ impl Storage {
             }
         };
         if out.len as usize > room {
-            self.counters.count(Reason::NoRoom);
+            self.counters.count(Reason::NO_ROOM);
             return None;
         }
         self.counters.written = self.counters.written.wrapping_add(1);

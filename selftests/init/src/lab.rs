@@ -17,6 +17,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::{Duration, Instant},
 };
+use wire::tc;
 
 /// Between the set-up and the first flow, so that nothing of the set-up is on the wire.
 const SETTLE: Duration = Duration::from_millis(10);
@@ -58,7 +59,7 @@ fn execute(plan: &Plan) -> Result<Answer> {
     let mut senders = Vec::new();
     for flow in &plan.flows {
         let address = lab.address(flow.to, flow.ipv6)?;
-        let to = traffic::receive(&lab.spaces[flow.to], address)?;
+        let to = traffic::receive(&lab.spaces[flow.to], address, &flow.cc)?;
         let at = start + traffic::us(flow.start_us);
         senders.push(traffic::send(
             &lab.spaces[flow.from],
@@ -211,11 +212,13 @@ impl<'a> Lab<'a> {
         if self.ipv6 {
             net.address(name, v6(link, side), 64)?;
         }
-        net.qdisc(
-            name,
-            "netem",
-            net::netem(port.rate_mbps, port.delay_ns, port.limit_packets),
-        )?;
+        let options = net::port(
+            port.rate_mbps,
+            port.delay_ns,
+            port.limit_bytes,
+            port.ecn_bytes,
+        );
+        net.qdisc(name, tc::NAME, options)?;
         net.index(name)
     }
 
@@ -333,7 +336,6 @@ fn sysctls(router: bool, ipv6: bool) -> Result<()> {
         ("ipv4/tcp_wmem", "4096 1048576 67108864"),
         // Results of one flow must not depend on the flows before it.
         ("ipv4/tcp_no_metrics_save", "1"),
-        ("ipv4/tcp_ecn", "1"),
         ("ipv6/conf/all/accept_dad", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
     ];

@@ -15,6 +15,7 @@ use netlink_packet_route::{
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use std::{net::IpAddr, os::fd::AsRawFd as _};
+use wire::tc;
 
 /// A netlink socket in one namespace.
 pub struct Net<'rt> {
@@ -191,36 +192,13 @@ pub struct Queue {
     pub drops: u64,
 }
 
-/// What an Ethernet link spends on a packet beyond what Linux counts: preamble, checksum and gap, bytes.
-const UNSEEN: i32 = 8 + 4 + 12;
-
-/// TCA_OPTIONS of `netem`: a port that sends at a rate, then a wire with a delay.
-pub fn netem(rate_mbps: u64, delay_ns: u64, limit_packets: u32) -> Vec<u8> {
-    const TCA_NETEM_RATE: u16 = 6;
-    const TCA_NETEM_RATE64: u16 = 8;
-    const TCA_NETEM_LATENCY64: u16 = 10;
-    let mut bytes = Vec::new();
-    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
-    for word in [0, limit_packets, 0, 0, 0, 0u32] {
-        bytes.extend(word.to_ne_bytes());
-    }
-    let mut attribute = |kind: u16, value: &[u8]| {
-        bytes.extend((4 + value.len() as u16).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-    };
-    attribute(TCA_NETEM_LATENCY64, &delay_ns.to_ne_bytes());
-    if rate_mbps != 0 {
-        let rate = rate_mbps * 125_000;
-        let small = u32::try_from(rate).unwrap_or(u32::MAX);
-        if u64::from(small) != rate {
-            attribute(TCA_NETEM_RATE64, &rate.to_ne_bytes());
-        }
-        // struct tc_netem_rate: rate, packet overhead, cell size, cell overhead.
-        let mut value = [0u8; 16];
-        value[..4].copy_from_slice(&small.to_ne_bytes());
-        value[4..8].copy_from_slice(&UNSEEN.to_ne_bytes());
-        attribute(TCA_NETEM_RATE, &value);
-    }
-    bytes
+/// TCA_OPTIONS of our qdisc `int`: a port that sends at a rate, then a wire with a delay.
+pub fn port(rate_mbps: u64, delay_ns: u64, limit_bytes: u64, ecn_bytes: u64) -> Vec<u8> {
+    [
+        tc::attribute(tc::RATE, rate_mbps * 125_000),
+        tc::attribute(tc::DELAY, delay_ns),
+        tc::attribute(tc::LIMIT, limit_bytes),
+        tc::attribute(tc::ECN, ecn_bytes),
+    ]
+    .concat()
 }

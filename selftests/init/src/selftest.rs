@@ -3,9 +3,13 @@
 
 mod data;
 mod lifecycle;
+mod port;
 mod select;
 
-use crate::ktap::{self, Outcome, Test};
+use crate::{
+    ktap::{self, Outcome, Test},
+    modules,
+};
 use anyhow::{ensure, Context as _, Result};
 use std::{fs, process::ExitCode};
 
@@ -25,6 +29,8 @@ const TESTS: &[Test] = &[
     ("data_intact_ipv6", data::ipv6),
     ("switched_on_a_live_socket", data::switched),
     ("unload_refused_while_in_use", lifecycle::in_use),
+    ("port_carries_data", port::carries_data),
+    ("port_refuses_bad_options", port::refuses_bad_options),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
     ("kernel_log_is_clean", log_is_clean),
 ];
@@ -48,6 +54,18 @@ pub fn as_user(command: &str, args: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Unloads a module whose last user has just gone: a socket may be in FIN_WAIT for a moment, and a
+/// namespace is cleaned up by a work item.
+pub fn unload_when_free(module: &str) -> Result<Outcome> {
+    for _ in 0..100 {
+        if modules::unload(module).is_ok() {
+            return Ok(Outcome::Pass);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    anyhow::bail!("{module} is still in use 10 s after its last user has gone")
 }
 
 /// The kernel's log so far.

@@ -33,11 +33,13 @@ impl Sender {
     }
 }
 
-/// Listens in `ns` and swallows whatever arrives on the first connection.
-pub fn receive(ns: &Netns, address: IpAddr) -> Result<SocketAddr> {
+/// Listens in `ns` and swallows whatever arrives on the first connection. The receiver has the congestion
+/// control of the sender: DCTCP's ECN is only negotiated when both ends speak it.
+pub fn receive(ns: &Netns, address: IpAddr, cc: &str) -> Result<SocketAddr> {
     let listener = ns
         .enter(|| TcpListener::bind((address, 0)))?
         .with_context(|| format!("listen on {address}"))?;
+    tcp::set_congestion(&listener, cc).with_context(|| format!("congestion control {cc}"))?;
     let at = listener.local_addr()?;
     thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else {

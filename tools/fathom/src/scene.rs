@@ -37,6 +37,10 @@ pub struct Args {
     /// Buffer of the bottleneck, packets.
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
     buffer_packets: u32,
+    /// Packets that find this many waiting at the bottleneck are marked for those who asked (ECN): DCTCP's
+    /// own recommendation for 10 Gbit/s; 0 = none.
+    #[arg(long, default_value_t = 65)]
+    ecn_packets: u32,
     /// How long the flows send, ms of virtual time.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     duration_ms: u64,
@@ -59,6 +63,9 @@ pub struct Args {
     #[arg(long)]
     samples: bool,
 }
+
+/// A full-size packet as a queue counts it, bytes.
+const PACKET: u64 = 1514;
 
 /// A topology and its traffic.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -184,13 +191,15 @@ impl Args {
             node,
             rate_mbps: host_mbps,
             delay_ns: wire_ns / 2,
-            limit_packets: 100_000,
+            limit_bytes: 100_000 * PACKET,
+            ecn_bytes: 0,
         };
         let port = |node, rate_mbps| Port {
             node,
             rate_mbps,
             delay_ns: 0,
-            limit_packets: self.buffer_packets,
+            limit_bytes: u64::from(self.buffer_packets) * PACKET,
+            ecn_bytes: u64::from(self.ecn_packets) * PACKET,
         };
         let node = |name: String, router| Node { name, router };
         let flow = |from, to| Flow {
@@ -258,17 +267,18 @@ impl Args {
         } else {
             format!("host_mbps={host_mbps} {}", self.params)
         };
+        let mut modules = vec![Module {
+            name: "sch_int".into(),
+            params: String::new(),
+        }];
+        modules.extend(ours.then_some(Module {
+            name: module,
+            params,
+        }));
         let plan = Plan {
             nodes,
             links,
-            modules: if ours {
-                vec![Module {
-                    name: module,
-                    params,
-                }]
-            } else {
-                vec![]
-            },
+            modules,
             flows,
             duration_us: self.duration_ms * 1000,
             measure_from_us: self.skip_ms * 1000,

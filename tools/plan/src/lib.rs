@@ -59,8 +59,10 @@ pub struct Port {
     pub rate_mbps: u64,
     /// Time on the wire after transmission, ns.
     pub delay_ns: u64,
-    /// Queue, packets.
-    pub limit_packets: u32,
+    /// Queue, bytes.
+    pub limit_bytes: u64,
+    /// Packets that find this many bytes waiting are marked (ECN); 0 = none.
+    pub ecn_bytes: u64,
 }
 
 /// A module to load.

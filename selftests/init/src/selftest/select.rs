@@ -96,12 +96,5 @@ fn allow(cc: &str) -> Result<()> {
 
 /// Unloads, which also takes the permission back.
 fn reset() -> Result<Outcome> {
-    // The namespace that was dropped is cleaned up by a work item.
-    for _ in 0..100 {
-        if modules::unload(MODULE).is_ok() {
-            return Ok(Outcome::Pass);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    anyhow::bail!("could not unload afterwards")
+    super::unload_when_free(MODULE)
 }
