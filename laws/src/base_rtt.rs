@@ -5,8 +5,8 @@
 //! It believes four things.
 //!
 //! - **Only a full-size packet knows τ.** A handshake or a small segment spends less time on the
-//!   wire; a law that compares full-size packets with such a τ always sees a queue that is not there
-//!   and never stops shrinking: its window ends at β/(1 − τ/T), where T is the true base RTT,
+//!   wire; a law that compares full-size packets with such a τ always sees a queue that is not
+//!   there and never stops shrinking: its window ends at β/(1 − τ/T), where T is the true base RTT,
 //!   whatever the bandwidth. So τ is the least RTT of full-size packets, and until there is one, a
 //!   guess that allows for their time on the wire.
 //! - **Too large costs little, too small costs the link.** A τ too large by x adds a queue of x and
@@ -17,8 +17,8 @@
 //!   share, first 16, then twice as many each time; and whoever sees the RTT fall joins in. Then
 //!   all see the path empty at once, which one alone could never bring about.
 //! - **A queue answers to a smaller window, a longer wire does not.** When the RTT does not fall in
-//!   three drains running, the path itself has become longer, and τ follows. Otherwise τ never rises:
-//!   other flows' queues do not creep into it, as they do into a windowed minimum.
+//!   three drains running, the path itself has become longer, and τ follows. Otherwise τ never
+//!   rises: other flows' queues do not creep into it, as they do into a windowed minimum.
 //!
 //! Phases: `UNSET` → `GUESSED` (from the handshake or small segments) → `LEARNED` → `DRAINING` →
 //! `MEASURING` → `LEARNED`; or `GIVEN`, by an operator, for ever.
@@ -208,8 +208,9 @@ impl BaseRtt {
         true
     }
 
-    /// The end of a round. True when τ or [`BaseRtt::draining`] changed. `interval_us` is how long a
-    /// minimum stays fresh, 0 = for ever. An idle flow needs no drain: its queue is empty as it is.
+    /// The end of a round. True when τ or [`BaseRtt::draining`] changed. `interval_us` is how long
+    /// a minimum stays fresh, 0 = for ever. An idle flow needs no drain: its queue is empty as it
+    /// is.
     pub fn on_round(&mut self, interval_us: u32, app_limited: bool) -> bool {
         if self.phase == GIVEN {
             return false;
@@ -233,7 +234,8 @@ impl BaseRtt {
                 drains
             }
             DRAINING => {
-                // Other flows take what this one leaves within a round: its fall may show only here.
+                // Other flows take what this one leaves within a round: its fall may show only
+                // here.
                 self.round_min_ns = round_min_ns;
                 self.phase = MEASURING;
                 false

@@ -135,10 +135,10 @@ impl Target {
     /// m for a flow whose own base RTT is `base_rtt_ns`, Q16, from the m of the network, Q16.
     ///
     /// While a link is busy, a window more is a queue more: the queue follows the window after one
-    /// RTT, and the update moves the window by m·α·(θ/p) of a queue too long, θ being that RTT. This
-    /// gain rings above one and diverges at π/2. With p of three base RTTs and the published m it is
-    /// 0.77. A flow with a longer base RTT keeps it there by a smaller m, which makes it slower and
-    /// leaves its share as it is, since m is in no target.
+    /// RTT, and the update moves the window by m·α·(θ/p) of a queue too long, θ being that RTT.
+    /// This gain rings above one and diverges at π/2. With p of three base RTTs and the published m
+    /// it is 0.77. A flow with a longer base RTT keeps it there by a smaller m, which makes it
+    /// slower and leaves its share as it is, since m is in no target.
     #[must_use]
     pub const fn gain(&self, m: u32, base_rtt_ns: u32) -> u32 {
         let reach = self.p_ns / P_PER_BASE_RTT;

@@ -73,8 +73,8 @@ impl HopRecord {
         let last = &mut self.record;
         let gap_ns = now_ns.wrapping_sub(self.seen_ns);
         let dt_ns = record.ts_ns.wrapping_sub(last.ts_ns) & wrap.ts_mask;
-        // Half a period for the wrap; and packets may overtake each other by a little, a record from
-        // before the last one shows as more than half a period.
+        // Half a period for the wrap; and packets may overtake each other by a little, a record
+        // from before the last one shows as more than half a period.
         let half = wrap.ts_mask >> 1;
         let other = (last.hop_id ^ record.hop_id) | (last.inverse_rate ^ record.inverse_rate);
         // One comparison for zero, too: there it becomes the largest number.

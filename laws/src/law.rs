@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What every control law has in common: what it is told, what it answers, and the trait that says so.
+//! What every control law has in common: what it is told, what it answers, and the trait that says
+//! so.
 //!
 //! All times are nanoseconds, all sizes bytes, all rates bytes per second, all windows packets with
-//! [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits. Counters wrap; zero means "unknown" where a field says so.
+//! [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits. Counters wrap; zero means "unknown"
+//! where a field says so.
 
 use super::math::{CWND_SHIFT, ONE_PACKET};
 use super::window::Window;
@@ -53,17 +55,20 @@ impl ConfigError {
 /// What is known of the path before the first data packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Rate of the host's own link, bytes per second; 0 = unknown, [`Path::DEFAULT_LINE_RATE`] is assumed.
+    /// Rate of the host's own link, bytes per second; 0 = unknown, [`Path::DEFAULT_LINE_RATE`] is
+    /// assumed.
     pub line_rate: u64,
     /// Base round-trip time of a full-size packet, ns, as an operator gave it; 0 = learn it.
     pub base_rtt_ns: u32,
     /// A first idea of the round-trip time, ns, such as the handshake's; 0 = none.
     pub handshake_rtt_ns: u32,
-    /// Resolution of the clock that measures round-trip times, ns: a sample may be this much too short.
+    /// Resolution of the clock that measures round-trip times, ns: a sample may be this much too
+    /// short.
     pub clock_ns: u16,
     /// Payload of a full-size packet, bytes; 0 = [`Path::DEFAULT_MSS`].
     pub mss: u16,
-    /// What a full-size packet carries on the wire besides its payload, bytes (headers, preamble, gap).
+    /// What a full-size packet carries on the wire besides its payload, bytes (headers, preamble,
+    /// gap).
     pub overhead: u16,
     /// Hops to the receiver; 0 = unknown.
     pub hops: u8,
@@ -74,7 +79,8 @@ impl Path {
     pub const DEFAULT_LINE_RATE: u64 = 1_250_000_000;
     /// Payload of an Ethernet frame less IPv4, TCP and timestamps.
     pub const DEFAULT_MSS: u16 = 1448;
-    /// 100 kbit/s and 10 Tbit/s: the line rates between which every product below stays in its range.
+    /// 100 kbit/s and 10 Tbit/s: the line rates between which every product below stays in its
+    /// range.
     const LINE_RATE_BOUNDS: (u64, u64) = (12_500, 1_250_000_000_000);
 
     /// The line rate with its default and bounds applied.
@@ -109,7 +115,8 @@ impl Path {
 /// Whether every hop of the path wrote telemetry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Some hop did not, or it is not known: the rest of the path shows in the end-to-end delay alone.
+    /// Some hop did not, or it is not known: the rest of the path shows in the end-to-end delay
+    /// alone.
     #[default]
     Partial,
     /// All did.
@@ -148,8 +155,9 @@ impl Record {
     /// Fractional bits of [`Record::inverse_rate`].
     pub const INVERSE_RATE_SHIFT: u32 = 24;
 
-    /// Nanoseconds per byte in Q24 of a link of `mbps` Mbit/s; from 63 Mbit/s up, relative error below 2^-16 up to
-    /// 1 Tbit/s. Meant for a table of the speeds a telemetry format can name, built at compile time.
+    /// Nanoseconds per byte in Q24 of a link of `mbps` Mbit/s; from 63 Mbit/s up, relative error
+    /// below 2^-16 up to 1 Tbit/s. Meant for a table of the speeds a telemetry format can name,
+    /// built at compile time.
     #[must_use]
     pub const fn inverse_rate(mbps: u32) -> u32 {
         match (8000u64 << Self::INVERSE_RATE_SHIFT).checked_div(mbps as u64) {
@@ -201,15 +209,18 @@ pub struct Ack<'a> {
     pub acked: u32,
     /// Packets delivered in all, this ACK included; wraps.
     pub delivered: u32,
-    /// `delivered` as it stood when the packet was sent: once it passes a mark set at `delivered`, a round trip is over.
+    /// `delivered` as it stood when the packet was sent: once it passes a mark set at `delivered`,
+    /// a round trip is over.
     pub prior_delivered: u32,
     /// Packets still in the network.
     pub in_flight: u32,
     /// Of `acked`, those that bore a CE mark.
     pub ce: u32,
-    /// The sender had nothing more to send: the sample says nothing about what the window could carry.
+    /// The sender had nothing more to send: the sample says nothing about what the window could
+    /// carry.
     pub app_limited: bool,
-    /// The RTT is of a full-size packet, sent once, and its ACK was not held back: fit to learn the base RTT from.
+    /// The RTT is of a full-size packet, sent once, and its ACK was not held back: fit to learn the
+    /// base RTT from.
     pub full_size: bool,
     /// In-band telemetry.
     pub int: Int<'a>,
@@ -241,8 +252,8 @@ pub struct HopHistory {
 
 /// A congestion control law.
 ///
-/// The state is plain data. All-zero bytes are valid and mean "not started": every method is then a no-op, because the
-/// kernel delivers the first ACK of an active open before it calls `init`.
+/// The state is plain data. All-zero bytes are valid and mean "not started": every method is then a
+/// no-op, because the kernel delivers the first ACK of an active open before it calls `init`.
 pub trait Law: Copy + Default {
     /// What an operator may set, in the units an operator thinks in.
     type Config: Copy + Default;
@@ -263,7 +274,8 @@ pub trait Law: Copy + Default {
     /// The path's facts changed (MTU, device); the window stays.
     fn path_changed(&mut self, params: &Self::Params, path: &Path);
 
-    /// An ACK. True when the window or the pacing rate may have changed, so that the caller can skip the rest.
+    /// An ACK. True when the window or the pacing rate may have changed, so that the caller can
+    /// skip the rest.
     fn on_ack(
         &mut self,
         params: &Self::Params,
@@ -295,15 +307,17 @@ pub trait Law: Copy + Default {
     /// Bytes per second to pace at; never zero once started, `u64::MAX` = do not pace.
     fn pacing_rate(&self, params: &Self::Params) -> u64;
 
-    /// The window in packets with [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits; zero until started.
+    /// The window in packets with [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits; zero
+    /// until started.
     ///
-    /// Below one packet the sender keeps a single packet in flight and lets the pacing rate space it out.
+    /// Below one packet the sender keeps a single packet in flight and lets the pacing rate space
+    /// it out.
     fn cwnd(&self) -> u64 {
         self.window().cwnd()
     }
 
-    /// Whole packets the sender may have in flight now, after `delivered` packets in all. To be asked
-    /// on every ACK, also when the window did not change.
+    /// Whole packets the sender may have in flight now, after `delivered` packets in all. To be
+    /// asked on every ACK, also when the window did not change.
     ///
     /// A window of 4.1 packets is five packets for one ACK in ten and four for the others, spread
     /// evenly: rounded up it would be a fifth more rate than the law knows of, and more for flows

@@ -38,8 +38,8 @@ const SLOPE_SHIFT: u32 = 36;
 const RATE_SHIFT: u32 = 24;
 /// Fractional bits of m.
 const GAIN_SHIFT: u32 = 16;
-/// Delays beyond 2^26 ns, 67 ms, count as that, and k is no longer. With p of 4 us at least and rates
-/// that span 23 octaves at most, a distance is then below 2^45, and times m below 2^62.
+/// Delays beyond 2^26 ns, 67 ms, count as that, and k is no longer. With p of 4 us at least and
+/// rates that span 23 octaves at most, a distance is then below 2^45, and times m below 2^62.
 const MAX_DELAY_NS: u32 = 1 << 26;
 /// Targets beyond a second count as one, when they are computed at all.
 const MAX_TARGET_NS: u64 = 1 << 30;
@@ -113,9 +113,9 @@ pub struct Config {
     pub initial_cwnd_packets: u32,
     /// Timeouts in a row after which the window is reset to the least (Algorithm 2). 1 to 255.
     pub retx_reset_threshold: u32,
-    /// Pacing above two packets, percent of cwnd/RTT; 0 = none, as the paper has it, or 150 to 1000.
-    /// It takes the edge off bursts and must not govern the rate: paced at cwnd/RTT itself, a sender
-    /// no longer slows down with its ACKs, the queue integrates, and the loop rings.
+    /// Pacing above two packets, percent of cwnd/RTT; 0 = none, as the paper has it, or 150 to
+    /// 1000. It takes the edge off bursts and must not govern the rate: paced at cwnd/RTT itself, a
+    /// sender no longer slows down with its ACKs, the queue integrates, and the loop rings.
     pub pacing_percent: u32,
     /// How long a base RTT learned without telemetry stays fresh, us. 0 = for ever, or 1000 to
     /// 10 s.

@@ -19,8 +19,8 @@
 //!
 //! w_old is the window that the power is *of* (Property 1): what a hop reports was sent a base RTT
 //! ago, and Γ_smooth is a mean over another. Remembered once per RTT it is half an RTT old on
-//! average, and with a queue the law rings. So the window goes through the same filter as the power,
-//! once for the way and once for the smoothing: two stages with the time constant τ.
+//! average, and with a queue the law rings. So the window goes through the same filter as the
+//! power, once for the way and once for the smoothing: two stages with the time constant τ.
 //!
 //! The telemetry is a record per hop, or the record of the most congested hop alone, whose id may
 //! change from ACK to ACK: each hop is compared with its own last record ([`super::hop`]). An ACK

@@ -15,8 +15,8 @@ pub struct SamplingFrequency {
 
 impl SamplingFrequency {
     /// Counts packets acknowledged. Whether the law may now take a decrease (or not) into its
-    /// reference: after `every` packets for a decrease, at the end of a round for anything else, and
-    /// when `every` is zero, which means off, also for a decrease.
+    /// reference: after `every` packets for a decrease, at the end of a round for anything else,
+    /// and when `every` is zero, which means off, also for a decrease.
     #[inline]
     pub fn due(&mut self, every: u16, acked: u32, decrease: bool, round_ended: bool) -> bool {
         if every == 0 || !decrease {

@@ -38,7 +38,8 @@ const ONE: NonZeroU64 = match NonZeroU64::new(ONE_PACKET) {
     Some(one) => one,
     None => NonZeroU64::MIN,
 };
-/// An additive increase is never nothing, or a window could not grow, and at most a thousand packets.
+/// An additive increase is never nothing, or a window could not grow, and at most a thousand
+/// packets.
 const MIN_AI: u64 = ONE_PACKET >> 10;
 const MAX_AI: u64 = 1000 * ONE_PACKET;
 

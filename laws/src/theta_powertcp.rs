@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! θ-PowerTCP: power-based congestion control from round-trip times alone (PowerTCP, NSDI'22, §3.5 and Appendix D).
+//! θ-PowerTCP: power-based congestion control from round-trip times alone (PowerTCP, NSDI'22, §3.5
+//! and Appendix D).
 //!
-//! It believes that the window a path can take is what it takes now, divided by its *power*: how full the path is (RTT
-//! over base RTT, the voltage) times how fast it fills (one plus the RTT's gradient, the current). At rest the power is
-//! θ/τ, and the window comes to rest at a queue of β, the additive increase. Under congestion this is PowerTCP; on an
-//! idle path the current cannot be seen, and the window grows by β per round.
+//! It believes that the window a path can take is what it takes now, divided by its *power*: how
+//! full the path is (RTT over base RTT, the voltage) times how fast it fills (one plus the RTT's
+//! gradient, the current). At rest the power is θ/τ, and the window comes to rest at a queue of β,
+//! the additive increase. Under congestion this is PowerTCP; on an idle path the current cannot be
+//! seen, and the window grows by β per round.
 //!
 //! ```text
 //! Γ_norm   = (dθ/ds + 1) θ/τ                                      Algorithm 2, line 13
@@ -14,18 +16,22 @@
 //! rate     = w/τ                                                  line 6
 //! ```
 //!
-//! Four things are done otherwise than a literal reading would, each shown by a test:
-//! - Time runs at the *sender*: a gradient per time of sending (Δs) is what the proof means by the current, as a queue
-//!   grows with what is sent into it. θ̇ + 1 is then Δt/Δs, ACK spacing over packet spacing, positive whatever happens;
-//!   per time of ACKs it is 2 − Δs/Δt, the same to first order, but far below zero when a sender that has just cut its
-//!   window waits for its flight to drain, and the window leaps.
-//! - Γ_norm Δs is computed as Δt θ/τ: nothing is divided by a time that may be zero. θ is the mean of two samples.
-//! - The first packet of a round belongs to the new window, and the gap before it to no window at all: neither enters
-//!   the power of the round.
-//! - w_old is the window before the last update. The first ACK of a round ends it; what Γ_smooth then remembers, the
-//!   last τ of ACKs, are packets that were sent *before* the last update, under the window of that time. Pairing Γ
-//!   with any other window breaks the proof (Eq. 13), and visibly so: with the present one the window rings at a sixth
-//!   of the round rate and never comes to rest.
+//! Four things are done otherwise than a literal reading would; `tests/theta_powertcp.rs` fails
+//! without any of the first, third and fourth:
+//! - Time runs at the *sender*: a gradient per time of sending (Δs) is what the proof means by the
+//!   current, as a queue grows with what is sent into it. θ̇ + 1 is then Δt/Δs, ACK spacing over
+//!   packet spacing, positive whatever happens; per time of ACKs it is 2 − Δs/Δt, the same to first
+//!   order, but far below zero when a sender that has just cut its window waits for its flight to
+//!   drain, and the window leaps.
+//! - Γ_norm Δs is computed as Δt θ/τ: nothing is divided by a time that may be zero. θ is the mean
+//!   of two samples.
+//! - The first packet of a round belongs to the new window, and the gap before it to no window at
+//!   all: neither enters the power of the round.
+//! - w_old is the window before the last update. The first ACK of a round ends it; what Γ_smooth
+//!   then remembers, the last τ of ACKs, are packets that were sent *before* the last update, under
+//!   the window of that time. Pairing Γ with any other window breaks the proof (Eq. 13), and
+//!   visibly so: with the present one the window rings at a sixth of the round rate and never comes
+//!   to rest.
 //!
 //! τ comes from [`BaseRtt`]; the law stands and falls with it.
 
@@ -36,13 +42,15 @@ use super::math::{self, MAX_CWND, ONE_PACKET, RECIPROCAL_SHIFT};
 use super::window::Window;
 use core::num::NonZeroU64;
 
-/// Fractional bits of a power. 24, because up to 4000 ACKs per round each round down once: 2^-24 times 4000 is 0.02 %.
+/// Fractional bits of a power. 24, because up to 4000 ACKs per round each round down once: 2^-24
+/// times 4000 is 0.02 %.
 pub const POWER_SHIFT: u32 = 24;
 /// Fractional bits of 1/N.
 const SHARE_SHIFT: u32 = 24;
 /// A path at rest, exactly full, without queue.
 pub const POWER_ONE: u32 = 1 << POWER_SHIFT;
-/// Power is kept from 1/16 to 127: a window grows at most 16-fold in a round and shrinks to no less than 1/127.
+/// Power is kept from 1/16 to 127: a window grows at most 16-fold in a round and shrinks to no less
+/// than 1/127.
 pub(super) const POWER_BOUNDS: (i64, i64) = ((POWER_ONE >> 4) as i64, (POWER_ONE as i64) * 127);
 /// An RTT counts as at most 32 base RTTs, which keeps every product below within 62 bits.
 pub(super) const MAX_RTT_SHIFT: u32 = 5;
@@ -50,8 +58,8 @@ pub(super) const MAX_RTT_SHIFT: u32 = 5;
 const GENTLE_START: u64 = 10 * ONE_PACKET;
 /// ... and ends when the path has become this full: β's own share of a queue is a tenth.
 pub(super) const GENTLE_END: u32 = POWER_ONE + (POWER_ONE >> 2);
-/// A sender must be able to have this many packets under way beyond what the law asks for, for its peer's delayed
-/// ACKs and its own bursts.
+/// A sender must be able to have this many packets under way beyond what the law asks for, for its
+/// peer's delayed ACKs and its own bursts.
 const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 
 /// The least β: with a window of a packet and less to the BDP a tenth of it can be next to nothing.
@@ -67,8 +75,9 @@ pub(super) const FLAG_MEASURED: u8 = 2;
 pub struct Config {
     /// γ, percent: the weight of a new window against the old. 1 to 100; the paper recommends 90.
     pub gamma_percent: u32,
-    /// N: flows expected to share the host's link; β is a window of HostBw·τ/N. 1 to 1000. At rest a lone flow keeps a
-    /// queue of τ/N, so that 10 costs a tenth of a base RTT and forgives a τ that is a tenth too short.
+    /// N: flows expected to share the host's link; β is a window of HostBw·τ/N. 1 to 1000. At rest
+    /// a lone flow keeps a queue of τ/N, so that 10 costs a tenth of a base RTT and forgives a τ
+    /// that is a tenth too short.
     pub flows_per_host: u32,
     /// 0 = the first round at line rate, as the paper has it; 1 = from ten packets, doubling.
     pub gentle_start: u32,
@@ -130,8 +139,8 @@ pub struct ThetaPowerTcp {
     pub(super) power: u32,
     /// RTT of the last sample, ns; zero = none.
     pub(super) prev_rtt_ns: u32,
-    /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only chooses between
-    /// weights that all let the new sample win.
+    /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only
+    /// chooses between weights that all let the new sample win.
     pub(super) prev_ns: u32,
     pub(super) flags: u8,
     pad: [u8; 3],
@@ -215,8 +224,8 @@ impl ThetaPowerTcp {
         let inverse = self.inverse_tau as i64;
         let scale = |ns: i64| ns.wrapping_mul(inverse) >> (RECIPROCAL_SHIFT - POWER_SHIFT);
         let power = if prev_rtt != 0 && ds < tau {
-            // Δt = Δs + (θ − θ') is below 33τ here. The products are below 2^30 · 2^30 and, when the
-            // step is backwards, 2^30 · 2^31.
+            // Δt = Δs + (θ − θ') is below 33τ here. The products are below 2^30 · 2^30 and, when
+            // the step is backwards, 2^30 · 2^31.
             let voltage = scale(rtt.wrapping_add(prev_rtt) >> 1);
             let smooth = i64::from(self.power);
             let fresh = scale(dt).wrapping_mul(voltage);
@@ -377,13 +386,15 @@ impl Law for ThetaPowerTcp {
             self.follow_tau(tau_ns);
         }
         if was_draining || self.base.draining() {
-            // The power of a drain is not the power of the window: forget it when the drain is over.
+            // The power of a drain is not the power of the window: forget it when the drain is
+            // over.
             self.prev_rtt_ns = 0;
             self.old_cwnd = self.window.cwnd();
             return true;
         }
         if self.flags & FLAG_MEASURED == 0 {
-            // A window of a packet or less has one sample per round and no gradient: its voltage is its power.
+            // A window of a packet or less has one sample per round and no gradient: its voltage is
+            // its power.
             self.prev_rtt_ns = 0;
             self.measure(ack);
         }

@@ -46,8 +46,8 @@ impl Config {
         }
     }
 
-    /// The paper's numbers for Swift: the time of the least BDP beyond the target (4 us) and a token
-    /// per 30 ns of queueing.
+    /// The paper's numbers for Swift: the time of the least BDP beyond the target (4 us) and a
+    /// token per 30 ns of queueing.
     #[must_use]
     pub const fn swift() -> Self {
         Self {

@@ -2,15 +2,17 @@
 
 //! The congestion window, and what all laws do with it in the same way.
 //!
-//! It believes that packets delivered are the best clock there is: a round trip is over when a packet is acknowledged
-//! that was sent after the round began, however late or early its ACK. Where a law's paper says nothing about loss or
-//! ECN, this is what happens, and it is what DCTCP does: halve on loss, once per recovery; go back to slow start on a
-//! timeout; on marks, cut by half of their smoothed share, once per round (RFC 8257).
+//! It believes that packets delivered are the best clock there is: a round trip is over when a
+//! packet is acknowledged that was sent after the round began, however late or early its ACK. Where
+//! a law's paper says nothing about loss or ECN, this is what happens, and it is what DCTCP does:
+//! halve on loss, once per recovery; go back to slow start on a timeout; on marks, cut by half of
+//! their smoothed share, once per round (RFC 8257).
 
 use super::law::{Ack, Path};
 use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 
-/// A remembered window needs less precision than the live one: 14 fractional bits put 2^18 packets into 32 bits.
+/// A remembered window needs less precision than the live one: 14 fractional bits put 2^18 packets
+/// into 32 bits.
 const SAVED_SHIFT: u32 = CWND_SHIFT - 14;
 /// RFC 8257's g: the share of marked packets is smoothed over 16 rounds.
 const ECN_GAIN_SHIFT: u32 = 4;
@@ -129,7 +131,8 @@ impl Window {
         self.ce = 0;
     }
 
-    /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take off the window (Q20).
+    /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take
+    /// off the window (Q20).
     pub fn ecn_cut(&mut self, delivered: u32) -> u64 {
         let ce = u32::from(self.ce);
         self.ce = 0;

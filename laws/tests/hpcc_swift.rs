@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! HPCC and Swift on a packet-level network, and what Variable AI and Sampling Frequency do to them.
+//! HPCC and Swift on a packet-level network, and what Variable AI and Sampling Frequency do to
+//! them.
 
 mod net;
 

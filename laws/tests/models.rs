@@ -417,8 +417,8 @@ fn hpcc_is_its_model() {
     }
 }
 
-/// HPCC with Variable AI and Sampling Frequency: within 1 %; the reference follows every 30 ACKs, and
-/// what a rounding does to it stays.
+/// HPCC with Variable AI and Sampling Frequency: within 1 %; the reference follows every 30 ACKs,
+/// and what a rounding does to it stays.
 #[test]
 fn hpcc_with_both_mechanisms_is_its_model() {
     let vai = variable_ai::Config {

@@ -102,8 +102,8 @@ proptest! {
         }
     }
 
-    /// Eq. 2: of two flows a < b at one hop, a²/b² < U(b)/U(a) < 1, whatever the delay. Also Eq. 11:
-    /// the ratio is (a/b)^m.
+    /// Eq. 2: of two flows a < b at one hop, a²/b² < U(b)/U(a) < 1, whatever the delay. Also Eq.
+    /// 11: the ratio is (a/b)^m.
     #[test]
     fn eq_2(la in -6.0f64..-0.1, gap in 0.05f64..2.0, delay_ns in 0u32..150_000, m in 50u32..1900) {
         let config = unbounded(m);
@@ -296,8 +296,8 @@ impl Fluid {
     }
 }
 
-/// Eq. 5, and the sentences of §3.3 and §5.6.2 that contradict it: rounds until a flow that starts at
-/// a hundredth of its target rate is within 5 % of it, for each m.
+/// Eq. 5, and the sentences of §3.3 and §5.6.2 that contradict it: rounds until a flow that starts
+/// at a hundredth of its target rate is within 5 % of it, for each m.
 #[test]
 fn larger_m_is_faster() {
     let rounds = |m: u32| {
@@ -317,8 +317,8 @@ fn larger_m_is_faster() {
             ack.now_ns += u64::from(round) * 1_000_000_000;
             ack.acked = 64;
             law.on_ack(&params, None, &ack);
-            // Keep the window at 64 packets, so that an ACK is always for all of it: a longer window
-            // and a shorter RTT are the same rate.
+            // Keep the window at 64 packets, so that an ACK is always for all of it: a longer
+            // window and a shorter RTT are the same rate.
             rtt_ns *= before / packets(&law);
             (law, _) = flow(&config, 10.0);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PowerTCP: the theorems of its Appendix A on its equations, and the law on a packet-level network.
+//! PowerTCP: the theorems of its Appendix A on its equations, and the law on a packet-level
+//! network.
 
 mod net;
 
@@ -245,8 +246,9 @@ fn a_freed_link_is_filled_within_few_rtts() {
     );
 }
 
-/// Ten flows start at once onto a long one (25 Gbit/s, three hops, base RTT 17.9 us): the queue they
-/// make is gone after one drain, none is made again, and the one record does what the stack does.
+/// Ten flows start at once onto a long one (25 Gbit/s, three hops, base RTT 17.9 us): the queue
+/// they make is gone after one drain, none is made again, and the one record does what the stack
+/// does.
 #[test]
 fn incast_is_resolved_in_one_go() {
     for telemetry in FORMATS {
@@ -379,7 +381,8 @@ fn without_telemetry_it_is_theta_powertcp() {
     );
 }
 
-/// A slow link: nothing squares a rate and loses it, as b² below 2 Gbit/s does in one public kernel.
+/// A slow link: nothing squares a rate and loses it, as b² below 2 Gbit/s does in one public
+/// kernel.
 #[test]
 fn a_slow_link_is_no_special_case() {
     for telemetry in FORMATS {

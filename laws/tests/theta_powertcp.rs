@@ -34,8 +34,8 @@ impl Case {
     }
 }
 
-/// Hosts with a link of their own each into one bottleneck, link 0. `tau` makes a configured base RTT
-/// of the true one; zero = it is learned.
+/// Hosts with a link of their own each into one bottleneck, link 0. `tau` makes a configured base
+/// RTT of the true one; zero = it is learned.
 fn build(case: &Case, tau: f64, config: &Config) -> Theta {
     let mut net = Theta::new(Telemetry::None, case.clock_ns);
     let bottleneck = net.link(case.gbps, case.wire_us / 4.0);
@@ -167,8 +167,8 @@ fn a_learned_tau_holds_the_line_everywhere() {
             assert!(utilisation > 0.97, "{what}: utilisation {utilisation:.3}");
             assert!(jain > 0.97, "{what}: Jain's index {jain:.3}");
             if flows == 4 {
-                // The learned τ is up to a clock's step too large, and adds that to the queue; and no
-                // queue is shorter than a packet.
+                // The learned τ is up to a clock's step too large, and adds that to the queue; and
+                // no queue is shorter than a packet.
                 let most = 4.0 * beta_us(&net, &case) * 1.35 + 1.5 + 1.5 * 12.3 / gbps;
                 assert!(
                     mean < most,

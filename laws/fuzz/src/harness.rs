@@ -2,8 +2,8 @@
 
 //! Any byte string as configuration and history of a law.
 //!
-//! Nothing may panic, the window stays within its bounds, a started flow has a pacing rate, and clean
-//! ACKs bring any flow back from whatever state the bytes left it in.
+//! Nothing may panic, the window stays within its bounds, a started flow has a pacing rate, and
+//! clean ACKs bring any flow back from whatever state the bytes left it in.
 
 use laws::math::{MAX_CWND, ONE_PACKET};
 use laws::{

@@ -3,8 +3,8 @@
 //! The laws once more, in floating point, from the formulas of their papers.
 //!
 //! Nothing here is taken from the crate but its inputs: a model reads an [`Ack`] and keeps its own
-//! state in doubles. Where the crate departs from a paper on purpose (its documentation says where),
-//! so does the model.
+//! state in doubles. Where the crate departs from a paper on purpose (its documentation says
+//! where), so does the model.
 
 #![allow(dead_code)]
 
@@ -150,8 +150,8 @@ pub trait Model {
     fn on_ack(&mut self, ack: &Ack<'_>);
     fn on_event(&mut self, event: Event, now: f64);
     fn cwnd(&self) -> f64;
-    /// Law and model may differ on which side of a threshold a value lies that is equal to it but for
-    /// rounding, and go different ways from there. A model says when it met such a tie.
+    /// Law and model may differ on which side of a threshold a value lies that is equal to it but
+    /// for rounding, and go different ways from there. A model says when it met such a tie.
     fn tie(&self) -> bool {
         false
     }
@@ -646,8 +646,8 @@ impl Model for Poseidon {
         self.c.w
     }
 
-    /// A window below a packet grows by U − 1 at an ACK, many times itself in a history whose ACKs do
-    /// not wait for the window: an expanding map.
+    /// A window below a packet grows by U − 1 at an ACK, many times itself in a history whose ACKs
+    /// do not wait for the window: an expanding map.
     fn resync(&mut self, w: f64) {
         if self.c.w < 1.0 {
             self.c.w = w;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A packet-level network, small enough to trust: FIFO links, paced window-limited senders, an uncongested way back.
+//! A packet-level network, small enough to trust: FIFO links, paced window-limited senders, an
+//! uncongested way back.
 //!
-//! It exists to put the laws to the test inside this crate; it knows nothing of losses or buffers. Time is counted in
-//! picoseconds, so that a packet at 400 Gbit/s is 30 000 of them.
+//! It exists to put the laws to the test inside this crate; it knows nothing of losses or buffers.
+//! Time is counted in picoseconds, so that a packet at 400 Gbit/s is 30 000 of them.
 
 #![allow(dead_code)]
 
@@ -22,7 +23,8 @@ pub const MSS: u64 = MTU - HEADERS;
 pub const SYN: u64 = 84;
 pub const WIRE: u64 = MTU + FRAMING;
 
-/// A held-back ACK goes after this; kernels wait for 40 ms, which a window of two packets never meets.
+/// A held-back ACK goes after this; kernels wait for 40 ms, which a window of two packets never
+/// meets.
 const DELAYED_ACK_PS: u64 = 40_000 * PS_PER_US;
 
 /// Which telemetry the links write.
@@ -155,7 +157,8 @@ impl<L: Law> Net<L> {
         self.links.len() - 1
     }
 
-    /// Adds a flow over `path` from `start_us` on; returns its number. `facts` are completed with the packet sizes.
+    /// Adds a flow over `path` from `start_us` on; returns its number. `facts` are completed with
+    /// the packet sizes.
     pub fn flow(
         &mut self,
         config: &L::Config,
@@ -380,7 +383,8 @@ impl<L: Law> Net<L> {
                 Telemetry::Mpd(_) => p.mpd_ps = p.mpd_ps.max(wait),
                 Telemetry::Stack => p.stack.push(record),
                 Telemetry::Bottleneck => {
-                    // As on the wire: delay in 64 ns above utilisation in 1/256, queue in 80-byte cells, 64-byte units.
+                    // As on the wire: delay in 64 ns above utilisation in 1/256, queue in 80-byte
+                    // cells, 64-byte units.
                     let delay = (wait / PS_PER_NS / 64) as u32;
                     let key = if delay > 0 {
                         256 + delay
