@@ -139,9 +139,10 @@ impl PowerTcp {
         };
         theta.power = towards(smooth, power) as u32;
         let (cwnd, old) = (theta.window.cwnd() as i64, theta.old_cwnd as i64);
-        let stage = self.stage() as i64;
-        self.theta.old_cwnd = towards(old, stage) as u64;
-        self.set_stage(towards(stage, cwnd) as u64);
+        // The first stage is kept where θ-PowerTCP keeps its last sample.
+        let stage = theta.sample as i64;
+        theta.old_cwnd = towards(old, stage) as u64;
+        theta.sample = towards(stage, cwnd) as u64;
     }
 
     /// More is in flight than the window allows: the sender waits, as do others that met the same
@@ -212,18 +213,6 @@ impl PowerTcp {
         }
     }
 
-    /// The first stage of w_old, Q20: kept where θ-PowerTCP keeps its last sample.
-    #[inline]
-    fn stage(&self) -> u64 {
-        (u64::from(self.theta.prev_rtt_ns) << 32) | u64::from(self.theta.prev_ns)
-    }
-
-    #[inline]
-    fn set_stage(&mut self, cwnd: u64) {
-        self.theta.prev_rtt_ns = (cwnd >> 32) as u32;
-        self.theta.prev_ns = cwnd as u32;
-    }
-
     /// After an event that changed the window on its own.
     fn reset_stage(&mut self) {
         if self.has_int() {
@@ -234,7 +223,7 @@ impl PowerTcp {
     /// w_old is the window, from now on.
     fn forget_old(&mut self) {
         self.theta.old_cwnd = self.theta.window.cwnd();
-        self.set_stage(self.theta.old_cwnd);
+        self.theta.sample = self.theta.old_cwnd;
     }
 
     #[inline(never)]
@@ -256,7 +245,7 @@ impl PowerTcp {
             // From here on as θ-PowerTCP, which has measured nothing yet.
             theta.power = 0;
             theta.old_cwnd = theta.window.cwnd();
-            theta.prev_rtt_ns = 0;
+            theta.sample = 0;
             theta.flags &= !FLAG_MEASURED;
         }
     }

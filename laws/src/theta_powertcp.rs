@@ -135,13 +135,12 @@ pub struct ThetaPowerTcp {
     pub(super) inverse_tau: u64,
     /// HostBw·τ, packets in Q20.
     host_bdp: u64,
+    /// The last sample: its RTT in ns above, when it came in ns, wrapping, below; an RTT of zero =
+    /// none. After a gap of more than 4 s the time means nothing, but then Δt only chooses between
+    /// weights that all let the new sample win.
+    pub(super) sample: u64,
     /// Γ_smooth in Q24; zero = no sample yet.
     pub(super) power: u32,
-    /// RTT of the last sample, ns; zero = none.
-    pub(super) prev_rtt_ns: u32,
-    /// When it came, ns, wrapping. After a gap of more than 4 s it means nothing, but then Δt only
-    /// chooses between weights that all let the new sample win.
-    pub(super) prev_ns: u32,
     pub(super) flags: u8,
     pad: [u8; 3],
 }
@@ -176,13 +175,15 @@ impl ThetaPowerTcp {
             .min(params.max_cwnd)
     }
 
-    /// Takes an RTT into τ.
+    /// Takes an RTT into τ. True when τ changed.
     #[inline]
-    pub(super) fn learn(&mut self, ack: &Ack<'_>) {
+    pub(super) fn learn(&mut self, ack: &Ack<'_>) -> bool {
         let tau_ns = self.base.tau_ns();
-        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
+        let changed = ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size);
+        if changed {
             self.follow_tau(tau_ns);
         }
+        changed
     }
 
     /// Brings up to date what depends on τ, which was `before_ns`.
@@ -193,8 +194,6 @@ impl ThetaPowerTcp {
         self.inverse_tau = math::reciprocal(tau_ns);
         let bdp = math::mul_div(self.host_bdp, u64::from(tau_ns), u64::from(before_ns));
         self.host_bdp = bdp.min(MAX_CWND);
-        // The last RTT was bounded by the former τ.
-        self.prev_rtt_ns = 0;
     }
 
     fn set_rates(&mut self, path: &Path) {
@@ -211,14 +210,13 @@ impl ThetaPowerTcp {
         let tau = i64::from(self.base.tau_ns());
         // τ ≤ 2^30, so that the limit fits 35 bits.
         let rtt = i64::from(ack.rtt_ns).min(tau << MAX_RTT_SHIFT);
-        let prev_rtt = i64::from(self.prev_rtt_ns);
+        let prev_rtt = (self.sample >> 32) as i64;
         let now = ack.now_ns as u32;
-        let dt = i64::from(now.wrapping_sub(self.prev_ns));
+        let dt = i64::from(now.wrapping_sub(self.sample as u32));
         // Between the sending of the two packets.
         let ds = dt.wrapping_sub(rtt.wrapping_sub(prev_rtt));
         self.flags |= FLAG_MEASURED;
-        self.prev_ns = now;
-        self.prev_rtt_ns = rtt as u32;
+        self.sample = ((rtt as u64) << 32) | u64::from(now);
 
         // In units of τ, Q24; |ns| is at most 33τ, and 2^56/τ times that below 2^62.
         let inverse = self.inverse_tau as i64;
@@ -370,7 +368,10 @@ impl Law for ThetaPowerTcp {
         if !self.started() {
             return false;
         }
-        self.learn(ack);
+        if self.learn(ack) {
+            // The last RTT was bounded by the former τ.
+            self.sample = 0;
+        }
         let Some(delivered) = self.window.round_ended(ack) else {
             self.measure(ack);
             return self
@@ -388,14 +389,14 @@ impl Law for ThetaPowerTcp {
         if was_draining || self.base.draining() {
             // The power of a drain is not the power of the window: forget it when the drain is
             // over.
-            self.prev_rtt_ns = 0;
+            self.sample = 0;
             self.old_cwnd = self.window.cwnd();
             return true;
         }
         if self.flags & FLAG_MEASURED == 0 {
             // A window of a packet or less has one sample per round and no gradient: its voltage is
             // its power.
-            self.prev_rtt_ns = 0;
+            self.sample = 0;
             self.measure(ack);
         }
         if self
@@ -409,8 +410,7 @@ impl Law for ThetaPowerTcp {
         // This packet is the first under the new window; the gap before it belongs to neither.
         self.flags &= !FLAG_MEASURED;
         let limit = u64::from(self.base.tau_ns()) << MAX_RTT_SHIFT;
-        self.prev_rtt_ns = u64::from(ack.rtt_ns).min(limit) as u32;
-        self.prev_ns = ack.now_ns as u32;
+        self.sample = (u64::from(ack.rtt_ns).min(limit) << 32) | (ack.now_ns & 0xffff_ffff);
         true
     }
 
@@ -442,7 +442,7 @@ impl Law for ThetaPowerTcp {
             self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
             self.window.restart_round();
             self.old_cwnd = self.window.cwnd();
-            self.prev_rtt_ns = 0;
+            self.sample = 0;
         }
     }
 

@@ -152,7 +152,7 @@ fn a_learned_tau_holds_the_line_everywhere() {
         }
         // Packets in a round; so many rounds that all of it is some millions of packets.
         let packets = gbps * (wire_us + 25.0 / gbps) / 12.3;
-        let budget = if slow { 30_000.0 } else { 400_000.0 };
+        let budget = if slow { 30_000.0 } else { 120_000.0 };
         for flows in [1, 4] {
             let case = Case {
                 clock_ns: 1000,
