@@ -73,6 +73,10 @@ vm: modules ## what the VM boots: modules and modprobe, beside the stock kernel
 check: setup ## formatting, lints, docs, shell scripts, where unsafe lives
 	@scripts/check
 
+.PHONY: bench-laws
+bench-laws: setup ## instructions per ACK of every law, beside CUBIC's and DCTCP's
+	@$(ENTER) laws/bench/run
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf $(BUILD)
