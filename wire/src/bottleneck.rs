@@ -18,7 +18,7 @@
 //! A hop replaces the record when its key is larger, or when it is the first. The key is the
 //! queueing delay when there is one and below that the port's load, so that an idle path still
 //! reports its busiest link. In the echo the hop count gives way to
-//! [`Missing`](super::mpd::Missing).
+//! [`Missing`].
 
 use super::checksum::Delta;
 use super::hop::Hop;

@@ -132,25 +132,68 @@ fn stacked(slots: usize, used: usize, id: u8) -> Vec<u8> {
     bytes
 }
 
-const TIMESTAMPS: &str = "0101080a0000000100000002";
-const SACK_1: &str = "0101050a0000000100000002";
-const SACK_2: &str = "0101051200000001000000020000000300000004";
-const SYN: &str = "020405b40402080a00000001000000000103030a";
-
 fn options(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-fn generate() -> String {
-    let mut c = Cases {
-        text: HEAD.into(),
-        names: HashSet::new(),
-    };
-    let port = Hop {
-        speed: Speed::from_mbps(25_000),
-        ..PORT
-    };
+/// The same port with a link whose speed has a code.
+const PORT_25: Hop = Hop {
+    speed: Speed::from_mbps(25_000),
+    ..PORT
+};
 
+fn wrapped(tx_bytes: u64, time_ns: u64) -> Hop {
+    Hop {
+        tx_bytes,
+        time_ns,
+        ..PORT
+    }
+}
+
+fn queue(qlen_bytes: u32) -> Hop {
+    Hop { qlen_bytes, ..PORT }
+}
+
+/// Options as they stand in segments.
+fn ts() -> Vec<u8> {
+    unhex("0101080a0000000100000002")
+}
+
+fn sack1() -> Vec<u8> {
+    unhex("0101050a0000000100000002")
+}
+
+fn sack2() -> Vec<u8> {
+    unhex("0101051200000001000000020000000300000004")
+}
+
+fn syn() -> Vec<u8> {
+    unhex("020405b40402080a00000001000000000103030a")
+}
+
+fn mpd_some() -> Vec<u8> {
+    mpd(0x0633, 0x1230)
+}
+
+fn first() -> Vec<u8> {
+    bottleneck::emit_forward().to_vec()
+}
+
+fn echo() -> Vec<u8> {
+    bottleneck::emit_echo(&record(3, 412, &PORT_25), Missing::NONE).to_vec()
+}
+
+fn empty() -> Vec<u8> {
+    stacked(3, 0, 0x74)
+}
+
+fn hole() -> Vec<u8> {
+    let mut hole = stacked(3, 3, 0x74);
+    hole[12..20].fill(0);
+    hole
+}
+
+fn speeds_and_emit(c: &mut Cases) {
     c.title("The sixteen speeds.");
     for code in 0..16 {
         c.add("speed", &format!("code-{code}"), &format!("code={code}"));
@@ -167,20 +210,21 @@ fn generate() -> String {
             );
         }
     }
+}
 
+fn good_options(c: &mut Cases) {
     c.title("Each option: least, some, most.");
     c.parse("mpd-empty", &mpd(0, 0x000f));
     c.parse("mpd-some", &mpd(0x0633, 0x1230));
     c.parse("mpd-most", &mpd(0xffff, 0xffff));
     c.parse("mpd-idle-hop", &mpd(0x0001, 0x0000));
     c.parse("bottleneck-empty", &bottleneck::emit_forward());
-    c.parse("bottleneck-some", &forward(3, 412, &port));
+    c.parse("bottleneck-some", &forward(3, 412, &PORT_25));
     c.parse(
         "bottleneck-most",
         &[&[0xfd, 16, 0xfa, 0x72][..], &[0xff; 12]].concat(),
     );
-    let echo = bottleneck::emit_echo(&record(3, 412, &port), Missing::NONE);
-    c.parse("bottleneck-echo", &echo);
+    c.parse("bottleneck-echo", &echo());
     for slots in 1..=4 {
         for used in 0..=slots {
             c.parse(
@@ -206,12 +250,14 @@ fn generate() -> String {
         "stack-and-more",
         &[stacked(1, 1, 0x74), vec![0xff; 9]].concat(),
     );
+}
 
+fn broken_options(c: &mut Cases) {
     c.title("Every truncation.");
     for (name, option) in [
         ("mpd", mpd(0x0633, 0x1230)),
-        ("bottleneck", forward(3, 412, &port)),
-        ("bottleneck-echo", echo.to_vec()),
+        ("bottleneck", forward(3, 412, &PORT_25)),
+        ("bottleneck-echo", echo()),
         ("stack", stacked(3, 2, 0x74)),
         ("stack-echo", stacked(2, 2, 0x75)),
         ("hello", Hello::new(wire::Format::Mpd, 1, 6).emit().to_vec()),
@@ -257,7 +303,7 @@ fn generate() -> String {
 
     c.title("Contradictions.");
     c.parse("mpd-delay-without-hop", &mpd(0x0630, 0x000f));
-    c.parse("bottleneck-record-without-hop", &forward(0, 412, &port));
+    c.parse("bottleneck-record-without-hop", &forward(0, 412, &PORT_25));
     c.parse(
         "bottleneck-timestamp-without-hop",
         &unhex("fd10fa72000000000000000000000001"),
@@ -266,9 +312,7 @@ fn generate() -> String {
         "bottleneck-echo-without-sample",
         &unhex("fd10fa7307f7019c009c003d094c4b40"),
     );
-    let mut hole = stacked(3, 3, 0x74);
-    hole[12..20].fill(0);
-    c.parse("stack-hole", &hole);
+    c.parse("stack-hole", &hole());
     c.parse("stack-echo-empty", &stacked(1, 0, 0x75));
     c.parse("stack-echo-half", &stacked(2, 1, 0x75));
     c.parse("hello-version-0", &unhex("fd08fa7f06110000"));
@@ -278,67 +322,68 @@ fn generate() -> String {
         "hello-wants-what-it-does-not-take",
         &unhex("fd08fa7f16120000"),
     );
+}
 
+fn lists(c: &mut Cases) {
     c.title("Among other options.");
-    let (ts, sack1, syn) = (unhex(TIMESTAMPS), unhex(SACK_1), unhex(SYN));
-    let sack2 = unhex(SACK_2);
-    let mpd_some = mpd(0x0633, 0x1230);
     c.find("nothing", &[]);
-    c.find("alone", &mpd_some);
-    c.find("behind-timestamps", &options(&[&ts, &mpd_some]));
+    c.find("alone", &mpd_some());
+    c.find("behind-timestamps", &options(&[&ts(), &mpd_some()]));
     c.find(
         "behind-timestamps-and-sack",
-        &options(&[&ts, &sack1, &mpd_some]),
+        &options(&[&ts(), &sack1(), &mpd_some()]),
     );
     c.find(
         "behind-two-sack-blocks",
-        &options(&[&ts, &sack2, &mpd_some]),
+        &options(&[&ts(), &sack2(), &mpd_some()]),
     );
-    c.find("before-timestamps", &options(&[&mpd_some, &ts]));
+    c.find("before-timestamps", &options(&[&mpd_some(), &ts()]));
     c.find(
         "on-a-syn",
-        &options(&[&syn, &Hello::new(wire::Format::Mpd, 1, 6).emit()]),
+        &options(&[&syn(), &Hello::new(wire::Format::Mpd, 1, 6).emit()]),
     );
-    c.find("behind-nops", &options(&[&[1, 1, 1, 1], &mpd_some]));
-    c.find("behind-32-nops", &options(&[&[1; 32], &mpd_some]));
+    c.find("behind-nops", &options(&[&[1, 1, 1, 1], &mpd_some()]));
+    c.find("behind-32-nops", &options(&[&[1; 32], &mpd_some()]));
     c.find(
         "behind-another-experiment",
-        &options(&[&unhex("fd04eb9f"), &mpd_some]),
+        &options(&[&unhex("fd04eb9f"), &mpd_some()]),
     );
     c.find(
         "behind-an-unknown-kind",
-        &options(&[&unhex("1e08000000000000"), &mpd_some]),
+        &options(&[&unhex("1e08000000000000"), &mpd_some()]),
     );
-    c.find("behind-the-end", &options(&[&[0, 0, 0, 0], &mpd_some]));
-    c.find("timestamps-alone", &ts);
+    c.find("behind-the-end", &options(&[&[0, 0, 0, 0], &mpd_some()]));
+    c.find("timestamps-alone", &ts());
     for nops in 1..4 {
         c.find(
             &format!("misaligned-by-{nops}"),
-            &options(&[&vec![1; nops], &mpd_some]),
+            &options(&[&vec![1; nops], &mpd_some()]),
         );
     }
     c.find(
         "two-the-first-counts",
-        &options(&[&mpd_some, &mpd(0x0011, 0x000f)]),
+        &options(&[&mpd_some(), &mpd(0x0011, 0x000f)]),
     );
     c.find(
         "other-option-too-long",
-        &options(&[&unhex("1e28000000000000"), &mpd_some]),
+        &options(&[&unhex("1e28000000000000"), &mpd_some()]),
     );
     c.find(
         "other-option-of-length-0",
-        &options(&[&unhex("1e000000"), &mpd_some]),
+        &options(&[&unhex("1e000000"), &mpd_some()]),
     );
     c.find(
         "other-option-of-length-1",
-        &options(&[&unhex("1e010000"), &mpd_some]),
+        &options(&[&unhex("1e010000"), &mpd_some()]),
     );
     c.find("kind-without-length", &options(&[&[1, 1, 1], &[0xfd]]));
     for cut in 0..20 {
-        let list = options(&[&ts, &mpd_some]);
+        let list = options(&[&ts(), &mpd_some()]);
         c.find(&format!("cut-{cut}"), &list[..cut]);
     }
+}
 
+fn mpd_hops(c: &mut Cases) {
     c.title("mpd: a hop takes the larger delay and counts itself.");
     let at = |delay_ns| Hop { delay_ns, ..PORT };
     c.hop("mpd-first", &mpd(0, 0x000f), 25_000, &at(10_000));
@@ -370,32 +415,33 @@ fn generate() -> String {
         let hop = Hop { shift, ..PORT };
         c.hop(&format!("mpd-shift-{shift}"), &mpd(0, 0x000f), 25_000, &hop);
     }
+}
 
+fn bottleneck_hops(c: &mut Cases) {
     c.title("bottleneck: the first hop writes, then whoever has a larger key.");
-    let first = bottleneck::emit_forward().to_vec();
-    c.hop("bottleneck-first", &first, 25_000, &PORT);
+    c.hop("bottleneck-first", &first(), 25_000, &PORT);
     let idle = Hop {
         delay_ns: 0,
         qlen_bytes: 0,
         load: 0,
         ..PORT
     };
-    c.hop("bottleneck-first-idle", &first, 25_000, &idle);
+    c.hop("bottleneck-first-idle", &first(), 25_000, &idle);
     c.hop(
         "bottleneck-smaller-key",
-        &forward(2, 5000, &port),
+        &forward(2, 5000, &PORT_25),
         100_000,
         &PORT,
     );
     c.hop(
         "bottleneck-equal-key",
-        &forward(2, 412, &port),
+        &forward(2, 412, &PORT_25),
         100_000,
         &Hop { hop_id: 9, ..PORT },
     );
     c.hop(
         "bottleneck-larger-key",
-        &forward(2, 411, &port),
+        &forward(2, 411, &PORT_25),
         100_000,
         &Hop { hop_id: 9, ..PORT },
     );
@@ -406,13 +452,13 @@ fn generate() -> String {
     };
     c.hop(
         "bottleneck-load-below-delay",
-        &forward(1, 257, &port),
+        &forward(1, 257, &PORT_25),
         25_000,
         &busy,
     );
     c.hop(
         "bottleneck-load-above-load",
-        &forward(1, 254, &port),
+        &forward(1, 254, &PORT_25),
         25_000,
         &busy,
     );
@@ -423,94 +469,88 @@ fn generate() -> String {
     };
     c.hop(
         "bottleneck-64-ns-above-load",
-        &forward(1, 255, &port),
+        &forward(1, 255, &PORT_25),
         25_000,
         &short,
     );
     let most = |delay_ns| Hop { delay_ns, ..PORT };
     c.hop(
         "bottleneck-key-most",
-        &first,
+        &first(),
         25_000,
         &most(65_279 * 64 + 63),
     );
     c.hop(
         "bottleneck-key-saturates",
-        &first,
+        &first(),
         25_000,
         &most(65_280 * 64),
     );
     c.hop(
         "bottleneck-key-saturates-far",
-        &first,
+        &first(),
         25_000,
         &most(u64::MAX),
     );
     c.hop(
         "bottleneck-key-most-stays",
-        &forward(1, 65_535, &port),
+        &forward(1, 65_535, &PORT_25),
         25_000,
         &most(u64::MAX),
     );
     c.hop(
         "bottleneck-14-hops",
-        &forward(14, 5000, &port),
+        &forward(14, 5000, &PORT_25),
         25_000,
         &PORT,
     );
     c.hop(
         "bottleneck-15-hops",
-        &forward(15, 5000, &port),
+        &forward(15, 5000, &PORT_25),
         25_000,
         &PORT,
     );
     c.hop(
         "bottleneck-15-hops-larger",
-        &forward(15, 300, &port),
+        &forward(15, 300, &PORT_25),
         25_000,
         &PORT,
     );
-    let wrapped = |tx_bytes, time_ns| Hop {
-        tx_bytes,
-        time_ns,
-        ..PORT
-    };
     c.hop(
         "bottleneck-counters-most",
-        &first,
+        &first(),
         25_000,
         &wrapped((1 << 30) - 1, (1 << 24) - 1),
     );
     c.hop(
         "bottleneck-counters-wrap",
-        &first,
+        &first(),
         25_000,
         &wrapped(1 << 30, 1 << 24),
     );
     c.hop(
         "bottleneck-counters-far",
-        &first,
+        &first(),
         25_000,
         &wrapped(u64::MAX, u64::MAX),
     );
-    let queue = |qlen_bytes| Hop { qlen_bytes, ..PORT };
-    c.hop("bottleneck-qlen-79", &first, 25_000, &queue(79));
-    c.hop("bottleneck-qlen-80", &first, 25_000, &queue(80));
+    c.hop("bottleneck-qlen-79", &first(), 25_000, &queue(79));
+    c.hop("bottleneck-qlen-80", &first(), 25_000, &queue(80));
     c.hop(
         "bottleneck-qlen-most",
-        &first,
+        &first(),
         25_000,
         &queue(65_535 * 80 + 79),
     );
     c.hop(
         "bottleneck-qlen-saturates",
-        &first,
+        &first(),
         25_000,
         &queue(65_536 * 80),
     );
     c.hop(
         "bottleneck-qlen-saturates-far",
-        &first,
+        &first(),
         25_000,
         &queue(u32::MAX),
     );
@@ -520,9 +560,11 @@ fn generate() -> String {
         .take(14)
         .chain([15_000])
     {
-        c.hop(&format!("bottleneck-speed-{mbps}"), &first, mbps, &PORT);
+        c.hop(&format!("bottleneck-speed-{mbps}"), &first(), mbps, &PORT);
     }
+}
 
+fn stack_hops(c: &mut Cases) {
     c.title("stack: a hop takes the first empty slot.");
     for slots in 1..=4 {
         for used in 0..=slots {
@@ -531,53 +573,59 @@ fn generate() -> String {
             c.hop(&name, &stacked(slots, used, 0x74), 25_000, &hop);
         }
     }
-    let empty = stacked(3, 0, 0x74);
     c.hop(
         "stack-hop-id-low-bits",
-        &empty,
+        &empty(),
         25_000,
         &Hop {
             hop_id: 0xa5,
             ..PORT
         },
     );
-    c.hop("stack-hop-id-0", &empty, 25_000, &Hop { hop_id: 0, ..PORT });
-    c.hop("stack-speed-other", &empty, 15_000, &PORT);
+    c.hop(
+        "stack-hop-id-0",
+        &empty(),
+        25_000,
+        &Hop { hop_id: 0, ..PORT },
+    );
+    c.hop("stack-speed-other", &empty(), 15_000, &PORT);
     c.hop(
         "stack-counters-most",
-        &empty,
+        &empty(),
         25_000,
         &wrapped((1 << 27) - 1, (1 << 24) - 1),
     );
     c.hop(
         "stack-counters-wrap",
-        &empty,
+        &empty(),
         25_000,
         &wrapped(1 << 27, 1 << 24),
     );
     c.hop(
         "stack-counters-far",
-        &empty,
+        &empty(),
         25_000,
         &wrapped(u64::MAX, u64::MAX),
     );
-    c.hop("stack-units", &empty, 25_000, &wrapped(127, 15));
-    c.hop("stack-qlen-saturates", &empty, 25_000, &queue(u32::MAX));
-    c.hop("stack-hole", &hole, 25_000, &PORT);
+    c.hop("stack-units", &empty(), 25_000, &wrapped(127, 15));
+    c.hop("stack-qlen-saturates", &empty(), 25_000, &queue(u32::MAX));
+    c.hop("stack-hole", &hole(), 25_000, &PORT);
+}
 
+fn hops_among_options(c: &mut Cases) {
     c.title("Where a hop finds the option, and what it leaves alone.");
     let three = [
         ("mpd", mpd(0x0631, 0x1230)),
-        ("bottleneck", forward(1, 300, &port)),
+        ("bottleneck", forward(1, 300, &PORT_25)),
         ("stack", stacked(2, 1, 0x74)),
     ];
     for (name, option) in &three {
         for (where_, list) in [
-            ("timestamps-before", options(&[&ts, option])),
-            ("timestamps-behind", options(&[option, &ts])),
+            ("timestamps-before", options(&[&ts(), option])),
+            ("timestamps-behind", options(&[option, &ts()])),
             ("nops-before", options(&[&[1, 1, 1, 1], option])),
             ("nops-behind", options(&[option, &[1, 1, 1, 1]])),
-            ("sack-before", options(&[&sack1, option])),
+            ("sack-before", options(&[&sack1(), option])),
             ("mss-before", options(&[&unhex("020405b4"), option])),
             (
                 "window-scale-before",
@@ -611,9 +659,9 @@ fn generate() -> String {
             }
         }
     }
-    c.hop("nothing", &ts, 25_000, &PORT);
+    c.hop("nothing", &ts(), 25_000, &PORT);
     c.hop("no-options", &[], 25_000, &PORT);
-    c.hop("bottleneck-echo", &echo, 25_000, &PORT);
+    c.hop("bottleneck-echo", &echo(), 25_000, &PORT);
     c.hop("stack-echo", &stacked(2, 2, 0x75), 25_000, &PORT);
     c.hop(
         "hello",
@@ -628,7 +676,9 @@ fn generate() -> String {
         &PORT,
     );
     c.hop("another-kind", &unhex("fe08fa7000000000"), 25_000, &PORT);
+}
 
+fn echoes(c: &mut Cases) {
     c.title("What a receiver sends back; initial TTLs are 64, 128 and 255.");
     let mut back = |name: &str, received: &[&[u8]], ttl: &str, extra: u8| {
         let received: Vec<String> = received.iter().map(|o| hex(o)).collect();
@@ -670,7 +720,7 @@ fn generate() -> String {
         0,
     );
     back("mpd-malformed", &[&mpd(0x0630, 0x000f)], "61", 0);
-    let three_hops = forward(3, 412, &port);
+    let three_hops = forward(3, 412, &PORT_25);
     back("bottleneck-full", &[&three_hops], "61", 0);
     back("bottleneck-one-missing", &[&three_hops], "60", 0);
     back("bottleneck-ttl-unknown", &[&three_hops], "unknown", 0);
@@ -680,7 +730,7 @@ fn generate() -> String {
         "61",
         0,
     );
-    back("bottleneck-no-hop", &[&first], "61", 0);
+    back("bottleneck-no-hop", &[&first()], "61", 0);
     back("stack-used-slots-only", &[&stacked(3, 2, 0x74)], "62", 0);
     back("stack-full", &[&stacked(3, 3, 0x74)], "60", 0);
     back(
@@ -689,8 +739,10 @@ fn generate() -> String {
         "62",
         0,
     );
-    back("stack-no-hop", &[&empty], "62", 0);
+    back("stack-no-hop", &[&empty()], "62", 0);
+}
 
+fn samples(c: &mut Cases) {
     c.title("What a sender's control law is told.");
     let mut sample = |name: &str, option: &[u8], shift: u8| {
         c.add(
@@ -707,13 +759,13 @@ fn generate() -> String {
     sample("mpd-coverage-unknown", &mpd(0x0212, 0x063e), 6);
     sample("mpd-no-sample", &mpd(0x0212, 0x000f), 6);
     sample("mpd-no-sample-any-delay", &mpd(0x0212, 0xffff), 6);
-    sample("bottleneck", &echo, 6);
+    sample("bottleneck", &echo(), 6);
     sample(
         "bottleneck-most",
         &unhex("fd10fa73ffeeffffffffffffffffffff"),
         6,
     );
-    sample("bottleneck-forward-is-none", &forward(3, 412, &port), 6);
+    sample("bottleneck-forward-is-none", &forward(3, 412, &PORT_25), 6);
     sample("stack", &stacked(3, 3, 0x75), 6);
     sample(
         "stack-most",
@@ -721,7 +773,9 @@ fn generate() -> String {
         6,
     );
     sample("stack-forward-is-none", &stacked(3, 3, 0x74), 6);
+}
 
+fn handshakes(c: &mut Cases) {
     c.title("The handshake. takes: 1 = mpd, 2 = bottleneck, 4 = stack.");
     for (wants, takes, shift) in [("mpd", 1, 6), ("bottleneck", 7, 6), ("stack", 6, 8)] {
         let inputs = format!("wants={wants} takes={takes} shift={shift}");
@@ -805,7 +859,9 @@ fn generate() -> String {
     ] {
         c.add("agree", name, &format!("synack={synack} {offered}"));
     }
+}
 
+fn sums_and_loads(c: &mut Cases) {
     c.title("The TCP checksum, RFC 1624.");
     for (name, offset, check, old, new) in [
         ("rfc-1624", 20, "dd2f", "5555", "3285"),
@@ -863,6 +919,29 @@ fn generate() -> String {
     );
     c.add("load", "clock-goes-back", "packets=50000:8388608,0:0");
     c.add("load", "slow-link", "packets=0:4294967295,32768:0");
+}
+
+fn generate() -> String {
+    let mut c = Cases {
+        text: HEAD.into(),
+        names: HashSet::new(),
+    };
+    for cases in [
+        speeds_and_emit,
+        good_options,
+        broken_options,
+        lists,
+        mpd_hops,
+        bottleneck_hops,
+        stack_hops,
+        hops_among_options,
+        echoes,
+        samples,
+        handshakes,
+        sums_and_loads,
+    ] {
+        cases(&mut c);
+    }
     c.text
 }
 
