@@ -165,7 +165,8 @@ pub struct Swift {
     sampling: SamplingFrequency,
     hops: u8,
     flags: u8,
-    pad: [u8; 4],
+    /// Base target and hops, ns.
+    path_target_ns: u32,
 }
 
 super::assert_state!(Swift);
@@ -181,6 +182,13 @@ impl Swift {
     #[inline]
     #[must_use]
     pub fn target_ns(&self, params: &Params) -> u32 {
+        // Two seconds at the most, and 10 ms.
+        self.path_target_ns
+            .wrapping_add(self.flow_scaling_ns(params))
+    }
+
+    /// The part of the target that the path decides.
+    fn set_path_target(&mut self, params: &Params) {
         let base = if params.base_target_ns != 0 {
             params.base_target_ns
         } else {
@@ -188,8 +196,7 @@ impl Swift {
             tau.saturating_add((tau >> 2).max(MIN_QUEUE_NS))
         };
         let hops = params.hop_ns.wrapping_mul(u32::from(self.hops));
-        base.saturating_add(hops)
-            .saturating_add(self.flow_scaling_ns(params))
+        self.path_target_ns = base.saturating_add(hops).min(1 << 31);
     }
 
     #[inline]
@@ -389,13 +396,15 @@ impl Law for Swift {
             ..Self::default()
         };
         self.reference = self.window.cwnd();
+        self.set_path_target(params);
     }
 
-    fn path_changed(&mut self, _params: &Params, path: &Path) {
+    fn path_changed(&mut self, params: &Params, path: &Path) {
         if self.started() {
             self.window.set_path(path);
             self.base.set_path(path);
             self.hops = path.hops;
+            self.set_path_target(params);
         }
     }
 
@@ -406,7 +415,9 @@ impl Law for Swift {
         }
         if ack.rtt_ns != 0 {
             self.rtt_ns = ack.rtt_ns;
-            self.base.on_sample(ack.rtt_ns, ack.full_size);
+            if self.base.on_sample(ack.rtt_ns, ack.full_size) {
+                self.set_path_target(params);
+            }
         }
         let ended = self.window.round_ended(ack);
         if let Some(delivered) = ended {
