@@ -2,6 +2,7 @@
 
 //! What has to hold for any bytes whatsoever. Driven by a fuzzer (`fuzz/`) and by a plain test.
 
+use wire::option::{find_padded, PADDED};
 use wire::storage::State;
 use wire::{find, parse, Format, Hello, Hop, Parsed, Speed, Storage};
 
@@ -34,6 +35,13 @@ fn sum(bytes: &[u8]) -> u16 {
 fn stamp(hop: &Hop, options: &[u8]) {
     let mut after = options.to_vec();
     let found = find(options);
+    let mut padded = [0xfd; PADDED];
+    padded[..options.len()].copy_from_slice(options);
+    assert_eq!(
+        find_padded(&padded, options.len()),
+        found,
+        "two ways, one answer"
+    );
     if let Ok(found) = found {
         assert!(found.at % 4 == 0 && found.at + found.len <= options.len());
     }
