@@ -549,6 +549,7 @@ fn published_parameters_do_not_travel_and_derived_ones_do() {
             "published with a smaller m, ({m},{n}): {adapted:.2}"
         );
         let (derived, net) = multihop(&Config::default(), 10.0, 33.0, m, n, us);
+        println!("({m},{n}): {published:.2} published, {adapted:.2} adapted, {derived:.2} derived");
         assert!(
             (0.87..1.15).contains(&derived),
             "derived, ({m},{n}): {derived:.2}"
@@ -596,6 +597,7 @@ fn the_derivation_travels() {
             let (share, net) = multihop(&config, gbps, base_us, 2, 2, us);
             let used = net.utilisation(0, us / 2.0);
             let what = format!("{gbps} Gbit/s, {base_us} us, derived for {base_rtt_us} us");
+            println!("{what}: {share:.2} of its share, utilisation {used:.3}");
             assert!(
                 (0.84..1.15).contains(&share),
                 "{what}: {share:.2} of its share"

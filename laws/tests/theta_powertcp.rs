@@ -101,6 +101,7 @@ fn tau_decides_over_the_link() {
             "10 % too large: {large:.3}, {p99:.1} us"
         );
         let (small, _, _, _) = run(0.85);
+        println!("{right:.3} right, {large:.3} 10 % too large, {small:.3} 15 % too small");
         assert!((0.45..0.70).contains(&small), "15 % too small: {small:.3}");
     }
 }
@@ -164,6 +165,7 @@ fn a_learned_tau_holds_the_line_everywhere() {
             let rounds = (budget / packets).clamp(60.0, 1500.0);
             let (utilisation, mean, _, jain) = measure(&mut net, &case, rounds.max(150.0), rounds);
             let what = format!("{gbps} Gbit/s, {wire_us} us, {flows} flows");
+            println!("{what}: {utilisation:.3}, a queue of {mean:.1} us, Jain's index {jain:.3}");
             assert!(utilisation > 0.97, "{what}: utilisation {utilisation:.3}");
             assert!(jain > 0.97, "{what}: Jain's index {jain:.3}");
             if flows == 4 {
