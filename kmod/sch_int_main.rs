@@ -8,14 +8,20 @@
 //!
 //! Packets that find a longer queue than allowed are dropped; those that find at least the ECN threshold
 //! are marked (the step that DCTCP expects). GSO packets are cut into single ones first.
+//!
+//! With telemetry on, a packet that carries the option (see `wire/`) is told, at the moment it is put on
+//! the link, how long it waited, what it leaves behind, how much the port has sent, and when; the TCP
+//! checksum is changed by the difference. Any other packet passes as it is.
 
 use core::num::NonZeroU64;
 use kernel::prelude::*;
 
 mod kapi;
-#[allow(dead_code, unreachable_pub)] // a file of the crate `wire`
-#[path = "../wire/src/tc.rs"]
-mod tc;
+#[allow(unreachable_pub)] // a crate in its own right
+#[path = "../wire/src/lib.rs"]
+mod wire;
+
+use wire::{mpd, tc, Hop, Load, Reason, Speed};
 
 use kapi::qdisc::{Discipline, List, Next, Packet, Refusal, Registration, STATS};
 
@@ -23,7 +29,7 @@ module! {
     type: Module,
     name: "sch_int",
     authors: ["The Fathom authors"],
-    description: "software switch port: exact rate, wire delay, ECN step",
+    description: "software switch port: exact rate, wire delay, ECN step, in-band telemetry",
     license: "GPL",
 }
 
@@ -46,6 +52,9 @@ struct Config {
     limit: u32,
     ecn: u32,
     overhead: u32,
+    int: bool,
+    hop_id: u8,
+    shift: u8,
 }
 
 impl Config {
@@ -56,6 +65,9 @@ impl Config {
         limit: 1 << 20,
         ecn: 0,
         overhead: 24,
+        int: false,
+        hop_id: 0,
+        shift: mpd::DEFAULT_SHIFT,
     };
 
     fn parse(mut self, options: &[u8]) -> core::result::Result<Self, Refusal> {
@@ -95,6 +107,21 @@ impl Config {
                         c"overhead must be at most 10000 bytes",
                     )
                 }
+                tc::INT => {
+                    self.int = value == 1;
+                    (value <= 1, c"int must be 0 or 1")
+                }
+                tc::HOP_ID => {
+                    self.hop_id = value as u8;
+                    (value <= 255, c"hop_id must be from 0 to 255")
+                }
+                tc::SHIFT => {
+                    self.shift = value as u8;
+                    (
+                        value <= mpd::MAX_SHIFT.into(),
+                        c"shift must be from 0 to 15",
+                    )
+                }
                 _ => (false, c"unknown attribute"),
             };
             if !ok {
@@ -126,9 +153,51 @@ struct Port {
     drops: u64,
     packets: u64,
     bytes: u64,
+    load: Load,
+    stamps: u64,
+    refused: u64,
 }
 
 impl Port {
+    /// Writes what the port knows into the packet's option, if it has one. `start` is when the packet is
+    /// put on the link, `came` when it arrived, `time_ns` how long it takes.
+    fn stamp(&mut self, packet: &mut Packet, came: u64, start: u64, time_ns: u64) {
+        // Every packet loads the port, with or without the option; Q8 of a nanosecond.
+        let busy = time_ns.saturating_mul(256).min(u32::MAX.into()) as u32;
+        let load = self.load.sent(start, busy);
+        let Some(tcp) = packet.tcp() else { return };
+        let Some((fixed, options)) = tcp.header.split_at_mut_checked(20) else {
+            return;
+        };
+        let mbps = self
+            .config
+            .rate
+            .map_or(0, |r| r.get() / 125_000)
+            .min(u32::MAX.into()) as u32;
+        let hop = Hop {
+            delay_ns: start.saturating_sub(came),
+            qlen_bytes: self.queue_bytes,
+            tx_bytes: self.bytes,
+            time_ns: start,
+            load,
+            speed: Speed::from_mbps(mbps),
+            hop_id: self.config.hop_id,
+            shift: self.config.shift,
+        };
+        match hop.stamp(options) {
+            Ok(delta) => {
+                self.stamps = self.stamps.wrapping_add(1);
+                if let (false, Some(check)) = (tcp.partial, fixed.get_mut(16..18)) {
+                    if let Ok(old) = <[u8; 2]>::try_from(&*check) {
+                        check.copy_from_slice(&delta.apply(u16::from_be_bytes(old)).to_be_bytes());
+                    }
+                }
+            }
+            Err(Reason::ABSENT) => {}
+            Err(_) => self.refused = self.refused.wrapping_add(1),
+        }
+    }
+
     /// How long a packet occupies the link, ns.
     fn time_ns(&mut self, len: u32) -> u64 {
         let Some(rate) = self.config.rate else {
@@ -151,14 +220,19 @@ impl Port {
             let len = packet.len();
             self.queue_bytes = self.queue_bytes.saturating_sub(len);
             // The link was free, or became so: whichever came last, the packet or the link.
-            let start = packet.notes()[0].max(self.busy_until);
+            let came = packet.notes()[0];
+            let start = came.max(self.busy_until);
             if start > self.busy_until {
                 self.remainder = 0; // an idle link owes nothing
             }
-            self.busy_until = start.saturating_add(self.time_ns(len));
+            let time_ns = self.time_ns(len);
+            self.busy_until = start.saturating_add(time_ns);
             self.sending = len;
             self.packets = self.packets.wrapping_add(1);
             self.bytes = self.bytes.wrapping_add(len.into());
+            if self.config.int {
+                self.stamp(&mut packet, came, start, time_ns);
+            }
             packet.notes()[0] = self.busy_until.saturating_add(self.config.delay_ns);
             self.wire.push(packet);
         }
@@ -182,6 +256,9 @@ impl Discipline for Port {
             drops: 0,
             packets: 0,
             bytes: 0,
+            load: Load::default(),
+            stamps: 0,
+            refused: 0,
         })
     }
 
@@ -247,6 +324,9 @@ impl Discipline for Port {
         put(tc::LIMIT, self.config.limit.into());
         put(tc::ECN, self.config.ecn.into());
         put(tc::OVERHEAD, self.config.overhead.into());
+        put(tc::INT, self.config.int.into());
+        put(tc::HOP_ID, self.config.hop_id.into());
+        put(tc::SHIFT, self.config.shift.into());
     }
 
     fn stats(&self, out: &mut [u64; STATS]) {
@@ -256,6 +336,8 @@ impl Discipline for Port {
             (tc::STAT_DROPS, self.drops),
             (tc::STAT_PACKETS, self.packets),
             (tc::STAT_BYTES, self.bytes),
+            (tc::STAT_STAMPS, self.stamps),
+            (tc::STAT_REFUSED, self.refused),
         ] {
             if let Some(to) = out.get_mut(place) {
                 *to = value;

@@ -43,6 +43,19 @@ impl Packet {
         unsafe { &mut *bindings::fathom_skb_cb(self.0.as_ptr()).cast() }
     }
 
+    /// Its TCP header with all options, writable. None when it is not TCP over IPv4 or IPv6, is a
+    /// fragment, or is not whole.
+    pub fn tcp(&mut self) -> Option<Tcp<'_>> {
+        let (mut len, mut partial) = (0, false);
+        // SAFETY: the packet is ours; the helper checks every length before it reads.
+        let header = unsafe { bindings::fathom_skb_tcp(self.0.as_ptr(), &mut len, &mut partial) };
+        let header = NonNull::new(header)?;
+        // SAFETY: the helper made `len` bytes at `header` linear and private to this packet, which is
+        // borrowed for as long as the slice.
+        let header = unsafe { core::slice::from_raw_parts_mut(header.as_ptr(), len as usize) };
+        Some(Tcp { header, partial })
+    }
+
     /// Marks it as having met congestion (CE). False when its sender does not speak ECN.
     pub fn set_ce(&mut self) -> bool {
         // SAFETY: the packet is ours; the kernel makes its header writable first.
@@ -55,6 +68,14 @@ impl Drop for Packet {
         // SAFETY: the packet is ours, and this is its end.
         unsafe { bindings::fathom_skb_free(self.0.as_ptr()) }
     }
+}
+
+/// The TCP header of a packet.
+pub struct Tcp<'a> {
+    /// From the source port to the end of the options.
+    pub header: &'a mut [u8],
+    /// The checksum field covers the pseudo-header alone: the rest is added when the packet leaves.
+    pub partial: bool,
 }
 
 /// A queue of packets, first in first out, linked through the packets themselves.

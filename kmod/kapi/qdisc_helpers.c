@@ -2,9 +2,13 @@
 /* Inline functions and macros of the kernel that kapi::qdisc calls, as symbols: Rust sees no inline C.
  * Nothing is decided here. What each asks of its caller is what the kernel's own function asks.
  */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/skbuff.h>
+#include <linux/tcp.h>
 #include <net/gso.h>
 #include <net/inet_ecn.h>
+#include <net/ip.h>
 #include <net/netlink.h>
 #include <net/sch_generic.h>
 #include "qdisc_helpers.h"
@@ -63,6 +67,45 @@ struct sk_buff *fathom_skb_segment(struct sk_buff *skb)
 }
 
 bool fathom_skb_set_ce(struct sk_buff *skb) { return INET_ECN_set_ce(skb); }
+
+/* The TCP header with its options, writable, of an IPv4 or IPv6 packet that is no fragment and whose
+ * headers are whole; NULL for any other. partial: its checksum is still to be made.
+ */
+u8 *fathom_skb_tcp(struct sk_buff *skb, u32 *len, bool *partial)
+{
+	int at = skb_network_offset(skb);
+	struct tcphdr tcp_copy, *tcp;
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP): {
+		struct iphdr copy, *ip = skb_header_pointer(skb, at, sizeof(copy), &copy);
+
+		if (!ip || ip->version != 4 || ip->ihl < 5 || ip->protocol != IPPROTO_TCP ||
+		    ip_is_fragment(ip))
+			return NULL;
+		at += ip->ihl * 4;
+		break;
+	}
+	case htons(ETH_P_IPV6): {
+		struct ipv6hdr copy, *ip = skb_header_pointer(skb, at, sizeof(copy), &copy);
+
+		if (!ip || ip->version != 6 || ip->nexthdr != IPPROTO_TCP)
+			return NULL;
+		at += sizeof(*ip);
+		break;
+	}
+	default:
+		return NULL;
+	}
+	tcp = skb_header_pointer(skb, at, sizeof(tcp_copy), &tcp_copy);
+	if (!tcp || tcp->doff < 5)
+		return NULL;
+	*len = tcp->doff * 4;
+	if (at + *len > skb->len || skb_ensure_writable(skb, at + *len))
+		return NULL;
+	*partial = skb->ip_summed == CHECKSUM_PARTIAL;
+	return skb->data + at;
+}
 
 const void *fathom_nla_data(const struct nlattr *nla) { return nla_data(nla); }
 

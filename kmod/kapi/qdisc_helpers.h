@@ -19,6 +19,7 @@ void fathom_skb_consume(struct sk_buff *skb);
 bool fathom_skb_is_gso(const struct sk_buff *skb);
 struct sk_buff *fathom_skb_segment(struct sk_buff *skb);
 bool fathom_skb_set_ce(struct sk_buff *skb);
+u8 *fathom_skb_tcp(struct sk_buff *skb, u32 *len, bool *partial);
 const void *fathom_nla_data(const struct nlattr *nla);
 int fathom_nla_len(const struct nlattr *nla);
 struct nlattr *fathom_nla_nest(struct sk_buff *skb, int type);

@@ -15,6 +15,12 @@ pub const LIMIT: u16 = 3;
 pub const ECN: u16 = 4;
 /// Bytes a packet occupies on the wire beyond what Linux counts (Ethernet: 24).
 pub const OVERHEAD: u16 = 5;
+/// In-band telemetry: 1 = write into the option of packets that carry one, 0 = leave it.
+pub const INT: u16 = 6;
+/// Which port this is on its path, 0 to 255, for the formats that name it.
+pub const HOP_ID: u16 = 7;
+/// Unit of a maximum per-hop delay: 2^this ns, the same in the whole fabric.
+pub const SHIFT: u16 = 8;
 
 /// Statistics, by their place in `TCA_STATS_APP`: the most bytes that ever waited.
 pub const STAT_MAX: usize = 0;
@@ -26,6 +32,10 @@ pub const STAT_DROPS: usize = 2;
 pub const STAT_PACKETS: usize = 3;
 /// Bytes sent, without overhead.
 pub const STAT_BYTES: usize = 4;
+/// Packets whose telemetry option was updated.
+pub const STAT_STAMPS: usize = 5;
+/// Packets whose option was malformed or full, and was left alone.
+pub const STAT_REFUSED: usize = 6;
 
 /// One attribute as netlink carries it: calls `each` with kind and value, in order. False when the
 /// bytes are not whole attributes of eight bytes each.

@@ -5,6 +5,7 @@ mod data;
 mod lifecycle;
 mod port;
 mod select;
+mod stamp;
 
 use crate::{
     ktap::{self, Outcome, Test},
@@ -31,6 +32,7 @@ const TESTS: &[Test] = &[
     ("unload_refused_while_in_use", lifecycle::in_use),
     ("port_carries_data", port::carries_data),
     ("port_refuses_bad_options", port::refuses_bad_options),
+    ("port_writes_telemetry", stamp::formats),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
     ("kernel_log_is_clean", log_is_clean),
 ];

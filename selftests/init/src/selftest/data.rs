@@ -50,6 +50,16 @@ impl Pair {
         self.net_a.qdisc("a", kind, options)
     }
 
+    /// A raw socket on the sender's device.
+    pub fn raw_a(&self) -> Result<std::os::fd::OwnedFd> {
+        self.a.enter(|| super::stamp::raw_socket("a"))?
+    }
+
+    /// A raw socket on the receiver's device.
+    pub fn raw_b(&self) -> Result<std::os::fd::OwnedFd> {
+        self.b.enter(|| super::stamp::raw_socket("b"))?
+    }
+
     /// A connection from one side to the other.
     pub fn connect(&self, cc: &str, ipv6: bool) -> Result<(TcpStream, TcpStream)> {
         let to: IpAddr = if ipv6 { B6 } else { B4 }.parse()?;
