@@ -4,7 +4,7 @@
 //! so.
 //!
 //! All times are nanoseconds, all sizes bytes, all rates bytes per second, all windows packets with
-//! [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits. Counters wrap; zero means "unknown"
+//! [`CWND_SHIFT`] fractional bits. Counters wrap; zero means "unknown"
 //! where a field says so.
 
 use super::math::{CWND_SHIFT, ONE_PACKET};
@@ -307,7 +307,7 @@ pub trait Law: Copy + Default {
     /// Bytes per second to pace at; never zero once started, `u64::MAX` = do not pace.
     fn pacing_rate(&self, params: &Self::Params) -> u64;
 
-    /// The window in packets with [`CWND_SHIFT`](super::math::CWND_SHIFT) fractional bits; zero
+    /// The window in packets with [`CWND_SHIFT`] fractional bits; zero
     /// until started.
     ///
     /// Below one packet the sender keeps a single packet in flight and lets the pacing rate space
