@@ -14,9 +14,8 @@ use kernel::sync::atomic::{Atomic, Full};
 ///
 /// # Invariants
 ///
-/// `tp` points to a live, full TCP socket for all of `'a`. Unless the view was made for `get_info`
-/// ([`Sock::reader`]), this context holds the socket's lock, so nobody else writes the fields that the
-/// lock protects.
+/// `tp` points to a live, full TCP socket for all of `'a`. In every callback but `get_info`, which only
+/// reads, this context holds the socket's lock, so nobody else writes the fields that the lock protects.
 pub struct Sock<'a> {
     tp: NonNull<bindings::tcp_sock>,
     _life: PhantomData<&'a ()>,

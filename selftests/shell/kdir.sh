@@ -20,13 +20,13 @@ expect() {
 printf '#!/bin/sh\necho "rustc 1.85.1 (test)"\n' >"$dir/rustc"
 chmod +x "$dir/rustc"
 echo "KTAP version 1"
-echo "1..7"
+echo "1..8"
 mkdir -p "$dir/k/include/config"
 expect kdir_not_a_tree 1 "no Makefile there"
 touch "$dir/k/Makefile"
 expect kdir_not_configured 1 "not configured"
 conf=$dir/k/include/config/auto.conf
-echo 'CONFIG_RUSTC_VERSION_TEXT="rustc 1.85.1 (test)"' >"$conf"
+echo 'CONFIG_RUSTC_VERSION_TEXT=rustc 1.85.1 (test)' >"$conf"
 echo 6.12.3-amd64 >"$dir/k/include/config/kernel.release"
 expect kdir_too_old 1 "too old, Fathom needs 7.2"
 echo 7.2.12+deb13-amd64 >"$dir/k/include/config/kernel.release"
@@ -38,3 +38,16 @@ touch "$dir/k/rust/libkernel.rmeta" "$dir/k/rust/libcore.rmeta"
 expect kdir_good 0 "Linux 7.2.12+deb13-amd64, rustc 1.85.1 (test)"
 printf '#!/bin/sh\necho "rustc 1.90.0 (other)"\n' >"$dir/rustc"
 expect kdir_other_rustc 1 "need the very same compiler"
+
+# And a real one: the stock tree, with the compilers of the sysroot, as a user would.
+. scripts/lib.sh
+set +e
+n=8
+log=build/log/kdir-real.log
+if FATHOM_PATH=/usr/sbin:/usr/bin:/sbin:/bin scripts/enter make KDIR="$STOCK" modules >"$log" 2>&1 &&
+	[ -s build/kdir/kmod/tcp_theta_powertcp.ko ]; then
+	echo "ok $n kdir_of_the_stock_kernel_builds"
+else
+	tail -n 20 "$log" | sed 's/^/# /'
+	echo "not ok $n kdir_of_the_stock_kernel_builds"
+fi
