@@ -400,7 +400,7 @@ fn hpcc_model(path: &Path, start: f64) -> model::Hpcc {
     model::Hpcc::new(f, 0.95, 5, (f.bdp() * 0.05 / 100.0).max(1.0 / 1024.0))
 }
 
-/// Algorithm 1 of the HPCC paper: within 0.2 %.
+/// Algorithm 1 of the HPCC paper: within 0.5 %.
 #[test]
 fn hpcc_is_its_model() {
     let config = hpcc::Config {
@@ -410,7 +410,7 @@ fn hpcc_is_its_model() {
     };
     for telemetry in [Telemetry::Stack, Telemetry::Bottleneck] {
         histories(|seed| {
-            agree::<Hpcc>(&config, seed, telemetry, 2e-3, |path, start| {
+            agree::<Hpcc>(&config, seed, telemetry, 5e-3, |path, start| {
                 Box::new(hpcc_model(path, start))
             })
         });
