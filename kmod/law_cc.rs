@@ -83,9 +83,15 @@ fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
     }
 }
 
-/// Hands the law's answer to TCP.
-fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params, least: u32) {
-    sk.set_cwnd(law.cwnd_packets().max(least));
+/// Hands the law's window to TCP. A window of two and a half packets is two for some ACKs and three for
+/// the others, so this is done on every ACK.
+fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
+    sk.set_cwnd(law.cwnd_packets_at(sk.delivered()).max(least));
+}
+
+/// Hands all of the law's answer to TCP.
+fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
+    set_window(sk, law, 1);
     sk.set_pacing_rate(law.pacing_rate(params));
 }
 
@@ -111,7 +117,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         ca.law.start(&settings.law, &path, sk.clock_ns());
         sk.need_pacing();
         sk.set_ssthresh(ca.law.ssthresh());
-        apply(sk, &ca.law, &settings.law, 1);
+        apply(sk, &ca.law, &settings.law);
     }
 
     fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, rs: &RateSample) {
@@ -142,13 +148,16 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
             full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
             int: Int::None,
         };
-        let changed = ca.law.on_ack(&settings.law, None, &ack);
-        if rs.losses() != 0 {
-            // At least one retransmission may leave now, however far the window has fallen.
-            apply(sk, &ca.law, &settings.law, ack.in_flight.saturating_add(1));
-        } else if changed || sk.ca_state() != CaState::Open {
-            apply(sk, &ca.law, &settings.law, 1);
+        if ca.law.on_ack(&settings.law, None, &ack) {
+            sk.set_pacing_rate(ca.law.pacing_rate(&settings.law));
         }
+        // At least one retransmission may leave now, however far the window has fallen.
+        let least = if rs.losses() == 0 {
+            1
+        } else {
+            ack.in_flight.saturating_add(1)
+        };
+        set_window(sk, &ca.law, least);
     }
 
     fn ssthresh(_sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
@@ -160,7 +169,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
             return sk.cwnd();
         };
         ca.law.on_undo(&settings.law);
-        ca.law.cwnd_packets().max(sk.cwnd())
+        ca.law.cwnd_packets_at(sk.delivered()).max(sk.cwnd())
     }
 
     fn set_state(sk: &Sock<'_>, ca: &mut Self::State, new: CaState) {
@@ -184,7 +193,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         };
         if ca.law.started() && sk.idle_us() > sk.rto_us() {
             ca.law.on_idle_restart(&settings.law, sk.clock_ns());
-            apply(sk, &ca.law, &settings.law, 1);
+            apply(sk, &ca.law, &settings.law);
         }
     }
 

@@ -268,8 +268,13 @@ fn dither<L: Law>() {
         .map(|d| u64::from(flow.law.cwnd_packets_at(d)))
         .sum();
     let mean = sum as f64 / 10_000.0;
+    // θ-PowerTCP is paced at its exact rate and rounds its window up; the others keep it on average.
+    let expected = match L::NAME {
+        "theta_powertcp" => exact.ceil(),
+        _ => exact,
+    };
     assert!(
-        (mean - exact.max(2.0)).abs() < 0.01,
+        (mean - expected.max(2.0)).abs() < 0.01,
         "{}: {mean} for {exact}",
         L::NAME
     );
