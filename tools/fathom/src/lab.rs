@@ -2,12 +2,12 @@
 //! Runs a plan in the lab: the User-mode Linux kernel, started on an initramfs of our own, with a clock
 //! that jumps from event to event.
 
-use crate::{initramfs::Initramfs, paths::Paths};
+use crate::{children, initramfs::Initramfs, paths::Paths};
 use anyhow::{bail, Context as _, Result};
 use plan::{Answer, Plan};
 use std::{
     fs,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -16,16 +16,6 @@ use std::{
 const MEMORY: &str = "mem=1G";
 /// A lab that takes longer in real time hangs.
 const LIMIT: Duration = Duration::from_secs(600);
-
-/// Ends the lab's kernel when the run is over, however it ends.
-struct Kernel(Child);
-
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
 
 /// Runs `plan` and returns the lab's answer.
 pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
@@ -49,7 +39,8 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
 
     let console = dir.path().join("console");
     let kernel = paths.lab_kernel()?;
-    let child = Command::new(&kernel)
+    let mut command = Command::new(&kernel);
+    command
         .args([
             MEMORY,
             "time-travel=inf-cpu",
@@ -66,17 +57,15 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
         .arg(format!("uml_dir={}", dir.path().display()))
         .stdin(Stdio::null())
         .stdout(fs::File::create(&console)?)
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(|| {
-            format!(
-                "start the lab's kernel {}: run `make setup` first",
-                kernel.display()
-            )
-        })?;
-    let mut kernel = Kernel(child);
+        .stderr(Stdio::null());
+    let mut running = children::start(&mut command).with_context(|| {
+        format!(
+            "start the lab's kernel {}: run `make setup` first",
+            kernel.display()
+        )
+    })?;
     let deadline = Instant::now() + LIMIT;
-    while kernel.0.try_wait().context("wait for the lab")?.is_none() {
+    while running.0.try_wait().context("wait for the lab")?.is_none() {
         if Instant::now() > deadline {
             bail!("the lab did not end within {} s", LIMIT.as_secs());
         }

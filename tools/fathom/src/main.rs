@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `fathom`: congestion control that reads the network. One command for people.
 
+mod children;
 mod initramfs;
 mod ktap;
 mod lab;

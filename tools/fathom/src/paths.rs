@@ -79,12 +79,24 @@ impl Paths {
         Ok(Path::new(self.entry("TOP")?).join("scripts/enter"))
     }
 
-    /// A new directory for one run; gone when dropped.
+    /// A new directory for one run; gone when dropped. What a run that was killed left behind goes too.
     pub fn run_dir(&self) -> Result<tempfile::TempDir> {
         let at = self.build.join("run");
         fs::create_dir_all(&at).with_context(|| at.display().to_string())?;
+        for old in fs::read_dir(&at)
+            .with_context(|| at.display().to_string())?
+            .flatten()
+        {
+            let name = old.file_name().to_string_lossy().into_owned();
+            let pid = name
+                .strip_prefix("run-")
+                .and_then(|n| n.split('-').next()?.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                fs::remove_dir_all(old.path()).ok();
+            }
+        }
         tempfile::Builder::new()
-            .prefix("run-")
+            .prefix(&format!("run-{}-", std::process::id()))
             .tempdir_in(&at)
             .context("directory for the run")
     }

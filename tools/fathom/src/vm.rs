@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Boots the stock kernel in QEMU and runs the selftests.
 
-use crate::{initramfs::Initramfs, ktap::Summary, paths::Paths, Outcome};
+use crate::{children, initramfs::Initramfs, ktap::Summary, paths::Paths, Outcome};
 use anyhow::{bail, Context as _, Result};
 use clap::Parser;
 use std::{
     fs::{self, OpenOptions},
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -88,24 +88,15 @@ fn kvm_is_there() -> bool {
         .is_ok()
 }
 
-/// Ends QEMU when the run is over, however it ends.
-struct Machine(Child);
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // The script execs its way to QEMU, so this is QEMU's own process.
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 /// Boots and returns the console's lines, printing those of the tests as they come.
 fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Result<Vec<String>> {
     let (accelerator, cpu) = match accel {
         Accel::Kvm => ("kvm", "host"),
         _ => ("tcg,thread=multi", "max"),
     };
-    let child = Command::new(paths.enter()?)
+    // The script execs its way to QEMU, so this is QEMU's own process.
+    let mut command = Command::new(paths.enter()?);
+    command
         .args([
             "qemu-system-x86_64",
             "-accel",
@@ -136,10 +127,8 @@ fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Resul
         ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("start QEMU")?;
-    let mut machine = Machine(child);
+        .stderr(Stdio::piped());
+    let mut machine = children::start(&mut command).context("start QEMU")?;
     let (sender, lines) = mpsc::channel();
     for pipe in [
         machine
