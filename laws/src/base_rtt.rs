@@ -180,6 +180,13 @@ impl BaseRtt {
         rtt_ns < self.round_min_ns && self.on_less(rtt_ns, full_size)
     }
 
+    /// Whether [`BaseRtt::on_sample`] would have something to do.
+    #[inline]
+    #[must_use]
+    pub fn wants(&self, rtt_ns: u32) -> bool {
+        rtt_ns < self.round_min_ns
+    }
+
     /// The least sample of a round so far.
     #[inline(never)]
     fn on_less(&mut self, rtt_ns: u32, full_size: bool) -> bool {

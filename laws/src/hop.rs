@@ -64,12 +64,31 @@ impl HopHistory {
             .get_mut(place)?
             .take(record, Wrap::BOTTLENECK, now_ns as u32)
     }
+
+    /// The same when it is the hop of the last record, and the two can be compared; otherwise
+    /// nothing is taken.
+    #[inline(always)]
+    pub fn same_bottleneck(&mut self, record: &Record, now_ns: u64) -> Option<Interval> {
+        self.hops
+            .get_mut(self.last as usize)?
+            .advance(record, Wrap::BOTTLENECK, now_ns as u32)
+    }
 }
 
 impl HopRecord {
     /// Takes the place of this record with a newer one; says what happened between the two.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, record: &Record, wrap: Wrap, now_ns: u32) -> Option<Interval> {
+        let interval = self.advance(record, wrap, now_ns);
+        if interval.is_none() {
+            self.replace(record, wrap, now_ns);
+        }
+        interval
+    }
+
+    /// The same, when the two can be compared; otherwise nothing is taken.
+    #[inline(always)]
+    fn advance(&mut self, record: &Record, wrap: Wrap, now_ns: u32) -> Option<Interval> {
         let last = &mut self.record;
         let gap_ns = now_ns.wrapping_sub(self.seen_ns);
         let dt_ns = record.ts_ns.wrapping_sub(last.ts_ns) & wrap.ts_mask;
@@ -80,7 +99,7 @@ impl HopRecord {
         // One comparison for zero, too: there it becomes the largest number.
         let comparable = dt_ns.wrapping_sub(1) < half && gap_ns < half;
         if other != 0 || !comparable || record.inverse_rate == 0 {
-            return self.replace(record, dt_ns, now_ns);
+            return None;
         }
         let tx_bytes = record.tx_bytes.wrapping_sub(last.tx_bytes) & wrap.tx_mask;
         let prev_qlen_bytes = last.qlen_bytes;
@@ -100,14 +119,14 @@ impl HopRecord {
     /// What cannot be compared is kept for the next, unless it says nothing or is the same again.
     #[cold]
     #[inline(never)]
-    fn replace(&mut self, record: &Record, dt_ns: u32, now_ns: u32) -> Option<Interval> {
+    fn replace(&mut self, record: &Record, wrap: Wrap, now_ns: u32) {
+        let dt_ns = record.ts_ns.wrapping_sub(self.record.ts_ns) & wrap.ts_mask;
         let same =
             self.record.hop_id == record.hop_id && self.record.inverse_rate == record.inverse_rate;
         if record.inverse_rate != 0 && !(same && dt_ns == 0) {
             self.record = *record;
             self.seen_ns = now_ns;
         }
-        None
     }
 }
 

@@ -25,7 +25,7 @@
 use super::base_rtt::BaseRtt;
 use super::derive;
 use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record, Wrap};
 use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
@@ -183,7 +183,7 @@ impl Hpcc {
     }
 
     /// u of one link, Q24.
-    #[inline]
+    #[inline(always)]
     fn link_util(&self, i: &Interval) -> u64 {
         let queue = self.in_t(i.link_ns_q8(i.qlen_bytes.min(i.prev_qlen_bytes)));
         i.load(i64::from(i.tx_bytes)).wrapping_add(queue)
@@ -193,30 +193,39 @@ impl Hpcc {
     #[inline]
     fn measure(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> Option<(u64, u32, u32)> {
         let hops = hops?;
-        match ack.int {
+        match &ack.int {
             Int::Bottleneck(record) => {
-                let interval = hops.bottleneck(&record, ack.now_ns)?;
+                let interval = hops.bottleneck(record, ack.now_ns)?;
                 let util = self.link_util(&interval);
                 Some((util, interval.dt_ns.get(), interval.qlen_bytes))
             }
-            Int::Stack(records, wrap) => {
-                let (mut util, mut dt_ns, mut queue) = (0, None, 0);
-                for (hop, record) in hops.hops.iter_mut().zip(records) {
-                    if let Some(interval) = hop.take(record, wrap, ack.now_ns as u32) {
-                        let link_util = self.link_util(&interval);
-                        queue = interval.qlen_bytes.max(queue);
-                        if link_util >= util {
-                            (util, dt_ns) = (link_util, Some(interval.dt_ns));
-                        }
-                    }
-                }
-                Some((util, dt_ns?.get(), queue))
-            }
+            Int::Stack(records, wrap) => self.path_util(hops, records, *wrap, ack.now_ns as u32),
             Int::None | Int::Mpd(_) => None,
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn path_util(
+        &self,
+        hops: &mut HopHistory,
+        records: &[Record],
+        wrap: Wrap,
+        now_ns: u32,
+    ) -> Option<(u64, u32, u32)> {
+        let (mut util, mut dt_ns, mut queue) = (0, None, 0);
+        for (hop, record) in hops.hops.iter_mut().zip(records) {
+            if let Some(interval) = hop.take(record, wrap, now_ns) {
+                let link_util = self.link_util(&interval);
+                queue = interval.qlen_bytes.max(queue);
+                if link_util >= util {
+                    (util, dt_ns) = (link_util, Some(interval.dt_ns));
+                }
+            }
+        }
+        Some((util, dt_ns?.get(), queue))
+    }
+
+    #[inline(always)]
     fn smooth(&mut self, util: u64, dt_ns: u32) {
         let util = util.clamp(MIN_UTIL, MAX_UTIL) as i64;
         let smooth = i64::from(self.util);
@@ -238,7 +247,21 @@ impl Hpcc {
         if params.mechanisms {
             (due, ai) = self.mechanisms(params, ack, queue, round_ended, over);
         }
-        let multiplicative = over || self.inc_stage >= params.max_stage;
+        let multiplicative = self.set_cwnd(params, ack, ai);
+        if due {
+            self.reference = self.window.cwnd();
+            self.inc_stage = if multiplicative {
+                0
+            } else {
+                self.inc_stage.saturating_add(1)
+            };
+        }
+    }
+
+    /// The window, by an increase of `ai` where it is additive. True when it was multiplicative.
+    #[inline(always)]
+    fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, ai: u64) -> bool {
+        let multiplicative = self.util >= params.eta || self.inc_stage >= params.max_stage;
         let mut cwnd = self.reference;
         if multiplicative {
             // W_c η/U: 2^38 times 2^24.
@@ -254,14 +277,7 @@ impl Hpcc {
         };
         self.window
             .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);
-        if due {
-            self.reference = self.window.cwnd();
-            self.inc_stage = if multiplicative {
-                0
-            } else {
-                self.inc_stage.saturating_add(1)
-            };
-        }
+        multiplicative
     }
 
     /// Variable AI and Sampling Frequency: whether the reference is to follow, and the increase.
@@ -288,6 +304,74 @@ impl Hpcc {
             self.additive_increase(params)
                 .wrapping_mul(u64::from(tokens)),
         )
+    }
+
+    /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
+    /// takes all registers there are, and a single record few.
+    #[inline(never)]
+    fn stack_ack(
+        &mut self,
+        params: &Params,
+        hops: &mut HopHistory,
+        ack: &Ack<'_>,
+        records: &[Record],
+        wrap: Wrap,
+    ) -> bool {
+        match self.path_util(hops, records, wrap, ack.now_ns as u32) {
+            Some((util, dt_ns, _)) => self.steady_ack(params, ack, util, dt_ns),
+            None => false,
+        }
+    }
+
+    /// A measurement and nothing else.
+    #[inline(always)]
+    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, util: u64, dt_ns: u32) -> bool {
+        self.smooth(util, dt_ns);
+        let ai = self.additive_increase(params);
+        self.set_cwnd(params, ack, ai);
+        true
+    }
+
+    /// Any ACK, whatever it brings.
+    #[inline(never)]
+    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        let t_ns = self.base.tau_ns();
+        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
+            self.follow_t(t_ns);
+        }
+        let mut measured = self.measure(hops, ack);
+        let ended = self.window.round_ended(ack);
+        if let Some(delivered) = ended {
+            self.end_round(params, ack, delivered);
+        }
+        if measured.is_some() {
+            self.flags |= INT_NOW;
+        } else if self.flags & (INT_NOW | INT_LAST) == 0 && ack.rtt_ns != 0 {
+            // No telemetry: the RTT, 9/8 of the base being as full as η.
+            let filled = self.in_t(u64::from(ack.rtt_ns) << 8).wrapping_mul(8) / 9;
+            let util = math::mul_shift(filled, u64::from(params.eta), UTIL_SHIFT);
+            measured = Some((util.min(MAX_UTIL), u32::MAX, 0));
+        }
+        if self
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_some()
+        {
+            self.follow();
+            return true;
+        }
+        let Some((util, dt_ns, queue)) = measured else {
+            return ended.is_some();
+        };
+        if self.base.draining() {
+            return ended.is_some();
+        }
+        self.smooth(util, dt_ns);
+        self.compute(params, ack, queue, ended.is_some());
+        true
     }
 
     #[inline(never)]
@@ -372,43 +456,31 @@ impl Law for Hpcc {
 
     #[inline]
     fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        if !self.started() {
-            return false;
+        // Most ACKs bring a measurement and nothing else. What is rare is left to `any_ack` before
+        // anything is touched, so that here no call comes between, for which registers would have
+        // to be saved.
+        let steady = !params.mechanisms
+            && self.flags & INT_NOW != 0
+            && self.window.uneventful(ack)
+            && !self.base.wants(ack.rtt_ns)
+            && !self.base.draining();
+        if !steady {
+            return self.any_ack(params, hops, ack);
         }
-        let t_ns = self.base.tau_ns();
-        if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
-            self.follow_t(t_ns);
+        match (&ack.int, hops) {
+            (Int::Bottleneck(record), Some(hops)) => {
+                let Some(interval) = hops.same_bottleneck(record, ack.now_ns) else {
+                    return self.any_ack(params, Some(hops), ack);
+                };
+                let util = self.link_util(&interval);
+                self.steady_ack(params, ack, util, interval.dt_ns.get())
+            }
+            (Int::Stack(records, wrap), Some(hops)) => {
+                self.stack_ack(params, hops, ack, records, *wrap)
+            }
+            // A stray ACK without telemetry.
+            _ => false,
         }
-        let mut measured = self.measure(hops, ack);
-        let ended = self.window.round_ended(ack);
-        if let Some(delivered) = ended {
-            self.end_round(params, ack, delivered);
-        }
-        if measured.is_some() {
-            self.flags |= INT_NOW;
-        } else if self.flags & (INT_NOW | INT_LAST) == 0 && ack.rtt_ns != 0 {
-            // No telemetry: the RTT, 9/8 of the base being as full as η.
-            let filled = self.in_t(u64::from(ack.rtt_ns) << 8).wrapping_mul(8) / 9;
-            let util = math::mul_shift(filled, u64::from(params.eta), UTIL_SHIFT);
-            measured = Some((util.min(MAX_UTIL), u32::MAX, 0));
-        }
-        if self
-            .window
-            .slow_start(ack, params.min_cwnd, params.max_cwnd)
-            .is_some()
-        {
-            self.follow();
-            return true;
-        }
-        let Some((util, dt_ns, queue)) = measured else {
-            return ended.is_some();
-        };
-        if self.base.draining() {
-            return ended.is_some();
-        }
-        self.smooth(util, dt_ns);
-        self.compute(params, ack, queue, ended.is_some());
-        true
     }
 
     fn on_loss(&mut self, params: &Params, _now_ns: u64) {

@@ -352,16 +352,24 @@ impl Poseidon {
                 }
             }
         }
+        // The most common case of the rest: a path without telemetry.
+        let int = self.flags & (INT_NOW | INT_LAST | PART_NOW | PART_LAST);
+        if matches!(ack.int, Int::None) && int == 0 && ack.rtt_ns != 0 && !self.base.draining() {
+            return Some(self.queueing_ns(ack.rtt_ns));
+        }
         self.brownfield_ns(params, ack)
+    }
+
+    /// End-to-end queueing; for an RTT of zero none.
+    #[inline]
+    fn queueing_ns(&self, rtt_ns: u32) -> u32 {
+        rtt_ns.saturating_sub(self.base.tau_ns()).min(MAX_DELAY_NS)
     }
 
     /// §4.1, and the ablation without MPD.
     #[inline(never)]
     fn brownfield_ns(&mut self, params: &Params, ack: &Ack<'_>) -> Option<u32> {
-        let queueing = ack
-            .rtt_ns
-            .saturating_sub(self.base.tau_ns())
-            .min(MAX_DELAY_NS);
+        let queueing = self.queueing_ns(ack.rtt_ns);
         if self.base.draining() {
             return None;
         }

@@ -28,7 +28,7 @@
 //! of such ACKs the law is θ-PowerTCP until telemetry comes back.
 
 use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record, Wrap};
 use super::math::{CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
     Config, Params, ThetaPowerTcp, FLAG_GENTLE, FLAG_MEASURED, GENTLE_END, MAX_RTT_SHIFT,
@@ -72,7 +72,7 @@ impl PowerTcp {
     }
 
     /// Γ_norm of one hop, Q24.
-    #[inline]
+    #[inline(always)]
     fn hop_power(&self, i: &Interval, waits: bool) -> u64 {
         // λ/b = (Δq + Δtx)/(b Δt), at most 128.
         let queued = i64::from(i.qlen_bytes).wrapping_sub(i64::from(i.prev_qlen_bytes));
@@ -90,7 +90,7 @@ impl PowerTcp {
 
     /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path and the Δt of its hop. For a sender
     /// that waits the current counts as one: see [`PowerTcp::wait`].
-    #[inline]
+    #[inline(never)]
     fn norm_power(
         &self,
         hops: Option<&mut HopHistory>,
@@ -98,29 +98,41 @@ impl PowerTcp {
         waits: bool,
     ) -> Option<(u64, NonZeroU32)> {
         let hops = hops?;
-        match ack.int {
+        match &ack.int {
             Int::Bottleneck(record) => {
-                let interval = hops.bottleneck(&record, ack.now_ns)?;
+                let interval = hops.bottleneck(record, ack.now_ns)?;
                 Some((self.hop_power(&interval, waits), interval.dt_ns))
             }
             Int::Stack(records, wrap) => {
-                let (mut most, mut dt_ns) = (0, None);
-                for (hop, record) in hops.hops.iter_mut().zip(records) {
-                    if let Some(interval) = hop.take(record, wrap, ack.now_ns as u32) {
-                        let power = self.hop_power(&interval, waits);
-                        if power >= most {
-                            (most, dt_ns) = (power, Some(interval.dt_ns));
-                        }
-                    }
-                }
-                Some((most, dt_ns?))
+                self.path_power(hops, records, *wrap, ack.now_ns as u32, waits)
             }
             Int::None | Int::Mpd(_) => None,
         }
     }
 
+    #[inline(always)]
+    fn path_power(
+        &self,
+        hops: &mut HopHistory,
+        records: &[Record],
+        wrap: Wrap,
+        now_ns: u32,
+        waits: bool,
+    ) -> Option<(u64, NonZeroU32)> {
+        let (mut most, mut dt_ns) = (0, None);
+        for (hop, record) in hops.hops.iter_mut().zip(records) {
+            if let Some(interval) = hop.take(record, wrap, now_ns) {
+                let power = self.hop_power(&interval, waits);
+                if power >= most {
+                    (most, dt_ns) = (power, Some(interval.dt_ns));
+                }
+            }
+        }
+        Some((most, dt_ns?))
+    }
+
     /// Takes a power into Γ_smooth, and the window into w_old; with it, telemetry drives the law.
-    #[inline]
+    #[inline(always)]
     fn smooth(&mut self, power: u64, dt_ns: NonZeroU32) {
         let theta = &mut self.theta;
         theta.flags |= INT_NOW | MEASURED;
@@ -171,6 +183,79 @@ impl PowerTcp {
         let cwnd = theta.eq_7(params);
         theta.set_cwnd(params, ack, cwnd, true);
         self.forget_old();
+        true
+    }
+
+    /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
+    /// takes all registers there are, and a single record few.
+    #[inline(never)]
+    fn stack_ack(
+        &mut self,
+        params: &Params,
+        hops: &mut HopHistory,
+        ack: &Ack<'_>,
+        records: &[Record],
+        wrap: Wrap,
+    ) -> bool {
+        match self.path_power(hops, records, wrap, ack.now_ns as u32, false) {
+            Some((power, dt_ns)) => self.steady_ack(params, ack, power, dt_ns),
+            None => self.unmeasured(params, ack),
+        }
+    }
+
+    /// A measurement and nothing else.
+    #[inline(always)]
+    fn steady_ack(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        power: u64,
+        dt_ns: NonZeroU32,
+    ) -> bool {
+        self.smooth(power, dt_ns);
+        let cwnd = self.theta.eq_7(params);
+        self.theta.set_cwnd(params, ack, cwnd, false);
+        true
+    }
+
+    /// Any ACK, whatever it brings.
+    #[inline(never)]
+    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        if self.theta.waits(ack) {
+            return self.wait(params, hops, ack);
+        }
+        let Some((power, dt_ns)) = self.norm_power(hops, ack, false) else {
+            return self.unmeasured(params, ack);
+        };
+        if self.begin(params, ack) && self.theta.flags & MEASURED != 0 {
+            // What a hop did between the last packet of one window and the first of the next, while
+            // the sender waited for its flight to shrink, is the doing of neither.
+            self.theta.flags = (self.theta.flags & !MEASURED) | INT_NOW;
+            return true;
+        }
+        self.smooth(power, dt_ns);
+        if self
+            .theta
+            .window
+            .slow_start(ack, params.min_cwnd, params.max_cwnd)
+            .is_some()
+        {
+            return true;
+        }
+        let theta = &mut self.theta;
+        let mut cwnd = theta.eq_7(params);
+        if theta.flags & FLAG_GENTLE != 0 {
+            if theta.power < GENTLE_END {
+                let acked = u64::from(ack.acked) << CWND_SHIFT;
+                cwnd = theta.window.cwnd().saturating_add(acked);
+            } else {
+                theta.flags &= !FLAG_GENTLE;
+            }
+        }
+        theta.set_cwnd(params, ack, cwnd, false);
         true
     }
 
@@ -270,42 +355,31 @@ impl Law for PowerTcp {
 
     #[inline]
     fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        if !self.started() {
-            return false;
+        // Most ACKs bring a measurement and nothing else. What is rare is left to `any_ack` before
+        // anything is touched, so that here no call comes between, for which registers would have
+        // to be saved.
+        const STEADY: u8 = INT_NOW | MEASURED;
+        let theta = &self.theta;
+        let steady = theta.flags & (STEADY | FLAG_GENTLE) == STEADY
+            && theta.window.uneventful(ack)
+            && !theta.base.wants(ack.rtt_ns)
+            && !theta.waits(ack);
+        if !steady {
+            return self.any_ack(params, hops, ack);
         }
-        if self.theta.waits(ack) {
-            return self.wait(params, hops, ack);
-        }
-        let Some((power, dt_ns)) = self.norm_power(hops, ack, false) else {
-            return self.unmeasured(params, ack);
-        };
-        if self.begin(params, ack) && self.theta.flags & MEASURED != 0 {
-            // What a hop did between the last packet of one window and the first of the next, while
-            // the sender waited for its flight to shrink, is the doing of neither.
-            self.theta.flags = (self.theta.flags & !MEASURED) | INT_NOW;
-            return true;
-        }
-        self.smooth(power, dt_ns);
-        if self
-            .theta
-            .window
-            .slow_start(ack, params.min_cwnd, params.max_cwnd)
-            .is_some()
-        {
-            return true;
-        }
-        let theta = &mut self.theta;
-        let mut cwnd = theta.eq_7(params);
-        if theta.flags & FLAG_GENTLE != 0 {
-            if theta.power < GENTLE_END {
-                let acked = u64::from(ack.acked) << CWND_SHIFT;
-                cwnd = theta.window.cwnd().saturating_add(acked);
-            } else {
-                theta.flags &= !FLAG_GENTLE;
+        match (&ack.int, hops) {
+            (Int::Bottleneck(record), Some(hops)) => {
+                let Some(interval) = hops.same_bottleneck(record, ack.now_ns) else {
+                    return self.any_ack(params, Some(hops), ack);
+                };
+                let power = self.hop_power(&interval, false);
+                self.steady_ack(params, ack, power, interval.dt_ns)
             }
+            (Int::Stack(records, wrap), Some(hops)) => {
+                self.stack_ack(params, hops, ack, records, *wrap)
+            }
+            _ => self.unmeasured(params, ack),
         }
-        theta.set_cwnd(params, ack, cwnd, false);
-        true
     }
 
     fn on_loss(&mut self, params: &Params, now_ns: u64) {

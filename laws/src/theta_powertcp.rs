@@ -169,10 +169,8 @@ impl ThetaPowerTcp {
     /// What a lone flow can use: HostBw·τ, β, the bursts it cannot avoid, and as much again for a τ
     /// that is too short.
     #[inline]
-    fn max_cwnd(&self, params: &Params) -> u64 {
-        (self.host_bdp << 1)
-            .wrapping_add(BURST_ALLOWANCE)
-            .min(params.max_cwnd)
+    fn useful_cwnd(&self) -> u64 {
+        (self.host_bdp << 1).wrapping_add(BURST_ALLOWANCE)
     }
 
     /// Takes an RTT into τ. True when τ changed.
@@ -236,11 +234,13 @@ impl ThetaPowerTcp {
     }
 
     /// γ (w_old/Γ_smooth + β) + (1 − γ) w, Eq. 7.
-    #[inline]
+    #[inline(always)]
     pub(super) fn eq_7(&self, params: &Params) -> u64 {
         let now = self.window.cwnd();
         // 2^38 << 24 fits 62 bits; Γ is 1/16 at least, and so the quotient below 2^43.
-        let power = NonZeroU64::new(u64::from(self.power)).unwrap_or(NonZeroU64::MAX);
+        let Some(power) = NonZeroU64::new(u64::from(self.power)) else {
+            return now;
+        };
         let target = ((self.old_cwnd << POWER_SHIFT) / power).wrapping_add(self.beta(params));
         // γ in Q16.
         let step = (target as i64)
@@ -261,12 +261,12 @@ impl ThetaPowerTcp {
     /// Sets the window. It does not grow when the application did not fill it, nor while the sender
     /// waits: after a cut the load it sees is of senders waiting like itself, and not of their
     /// windows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64, waits: bool) {
         let most = if ack.app_limited || waits {
             self.window.cwnd()
         } else {
-            self.max_cwnd(params)
+            self.useful_cwnd()
         };
         self.window
             .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);

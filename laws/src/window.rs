@@ -120,6 +120,17 @@ impl Window {
         Some(delivered)
     }
 
+    /// Whether `ack` only counts: it ends no round and bears no mark, and neither a loss nor slow
+    /// start is under way. [`Window::round_ended`] and [`Window::slow_start`] would do nothing. A
+    /// flow that has not started is not in a round.
+    #[inline]
+    #[must_use]
+    pub fn uneventful(&self, ack: &Ack<'_>) -> bool {
+        self.flags == IN_ROUND
+            && ack.ce | self.ssthresh == 0
+            && !math::at_or_after(ack.prior_delivered, self.round_end)
+    }
+
     fn begin_round(&mut self, ack: &Ack<'_>) {
         self.round_end = ack.delivered;
         self.flags |= IN_ROUND;
