@@ -8,6 +8,7 @@
 //! these cases the record is kept for the next comparison and no answer is given.
 
 use super::law::{HopHistory, HopRecord, Record, Wrap};
+use super::math;
 use core::num::NonZeroU32;
 
 /// The time between two records of one hop, and what it sent and queued in it.
@@ -65,13 +66,19 @@ impl HopHistory {
             .take(record, Wrap::BOTTLENECK, now_ns as u32)
     }
 
-    /// The same when it is the hop of the last record, and the two can be compared; otherwise
-    /// nothing is taken.
+    /// Takes `record` at `place` when it can be compared with what is there; otherwise nothing is
+    /// taken.
     #[inline(always)]
-    pub fn same_bottleneck(&mut self, record: &Record, now_ns: u64) -> Option<Interval> {
+    pub fn advance(
+        &mut self,
+        place: usize,
+        record: &Record,
+        wrap: Wrap,
+        now_ns: u64,
+    ) -> Option<Interval> {
         self.hops
-            .get_mut(self.last as usize)?
-            .advance(record, Wrap::BOTTLENECK, now_ns as u32)
+            .get_mut(place)?
+            .advance(record, wrap, now_ns as u32)
     }
 }
 
@@ -131,21 +138,22 @@ impl HopRecord {
 }
 
 impl Interval {
-    /// Time the link needs for `bytes`, ns in Q8: a whole one would be a part in a few thousand of
-    /// a short base RTT, on every ACK and always too little.
+    /// Time the link needs for `bytes` in units of the time whose [`math::reciprocal`] is
+    /// `inverse_ns`, Q24; at most 32.
     #[inline]
     #[must_use]
-    pub fn link_ns_q8(&self, bytes: u32) -> u64 {
-        u64::from(bytes).wrapping_mul(u64::from(self.inverse_rate))
-            >> (Record::INVERSE_RATE_SHIFT - 8)
+    pub fn link_time(&self, bytes: u32, inverse_ns: u64) -> u64 {
+        // ns in Q24, below 2^63, times 2^64/ns, from at least 2^8 ns.
+        let link_ns = u64::from(bytes).wrapping_mul(u64::from(self.inverse_rate));
+        math::mul_high(link_ns, inverse_ns << 8).min(32 << 24)
     }
 
-    /// The part of the interval that the link needs for `bytes`, Q24; for fewer than none, none.
+    /// The part of the interval that the link needs for `bytes`, Q24.
     #[inline]
     #[must_use]
-    pub fn load(&self, bytes: i64) -> u64 {
+    pub fn load(&self, bytes: u64) -> u64 {
         // What was sent and queued is below 2^33 bytes, an inverse rate below 2^31.
-        let busy = (bytes.max(0) as u64).wrapping_mul(u64::from(self.inverse_rate));
+        let busy = bytes.wrapping_mul(u64::from(self.inverse_rate));
         busy / core::num::NonZeroU64::from(self.dt_ns)
     }
 }

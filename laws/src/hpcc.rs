@@ -185,8 +185,8 @@ impl Hpcc {
     /// u of one link, Q24.
     #[inline(always)]
     fn link_util(&self, i: &Interval) -> u64 {
-        let queue = self.in_t(i.link_ns_q8(i.qlen_bytes.min(i.prev_qlen_bytes)));
-        i.load(i64::from(i.tx_bytes)).wrapping_add(queue)
+        let queue = i.link_time(i.qlen_bytes.min(i.prev_qlen_bytes), self.inverse_t);
+        i.load(u64::from(i.tx_bytes)).wrapping_add(queue)
     }
 
     /// MeasureInflight: the largest u, the Δt of its link, and the longest queue in bytes.
@@ -247,7 +247,8 @@ impl Hpcc {
         if params.mechanisms {
             (due, ai) = self.mechanisms(params, ack, queue, round_ended, over);
         }
-        let multiplicative = self.set_cwnd(params, ack, ai);
+        let (cwnd, multiplicative) = self.target(params, ack, ai);
+        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
         if due {
             self.reference = self.window.cwnd();
             self.inc_stage = if multiplicative {
@@ -258,15 +259,17 @@ impl Hpcc {
         }
     }
 
-    /// The window, by an increase of `ai` where it is additive. True when it was multiplicative.
+    /// ComputeWind with an increase of `ai`: the window, not yet within the law's bounds, and
+    /// whether it changes by a factor.
     #[inline(always)]
-    fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, ai: u64) -> bool {
+    fn target(&self, params: &Params, ack: &Ack<'_>, ai: u64) -> (u64, bool) {
         let multiplicative = self.util >= params.eta || self.inc_stage >= params.max_stage;
         let mut cwnd = self.reference;
         if multiplicative {
             // W_c η/U: 2^38 times 2^24.
-            let util = NonZeroU64::new(u64::from(self.util)).unwrap_or(NonZeroU64::MAX);
-            cwnd = cwnd.wrapping_mul(u64::from(params.eta)) / util;
+            if let Some(util) = NonZeroU64::new(u64::from(self.util)) {
+                cwnd = cwnd.wrapping_mul(u64::from(params.eta)) / util;
+            }
         }
         // Below 2^45 and 2^55.
         cwnd = cwnd.wrapping_add(ai);
@@ -275,9 +278,7 @@ impl Hpcc {
         } else {
             self.host_bdp.wrapping_add(BURST_ALLOWANCE)
         };
-        self.window
-            .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);
-        multiplicative
+        (cwnd.min(most), multiplicative)
     }
 
     /// Variable AI and Sampling Frequency: whether the reference is to follow, and the increase.
@@ -309,14 +310,10 @@ impl Hpcc {
     /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
     /// takes all registers there are, and a single record few.
     #[inline(never)]
-    fn stack_ack(
-        &mut self,
-        params: &Params,
-        hops: &mut HopHistory,
-        ack: &Ack<'_>,
-        records: &[Record],
-        wrap: Wrap,
-    ) -> bool {
+    fn stack_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Int::Stack(records, wrap) = ack.int else {
+            return false;
+        };
         match self.path_util(hops, records, wrap, ack.now_ns as u32) {
             Some((util, dt_ns, _)) => self.steady_ack(params, ack, util, dt_ns),
             None => false,
@@ -328,7 +325,9 @@ impl Hpcc {
     fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, util: u64, dt_ns: u32) -> bool {
         self.smooth(util, dt_ns);
         let ai = self.additive_increase(params);
-        self.set_cwnd(params, ack, ai);
+        let (cwnd, _) = self.target(params, ack, ai);
+        self.window
+            .set_unheld(cwnd, params.min_cwnd, params.max_cwnd);
         true
     }
 
@@ -467,20 +466,20 @@ impl Law for Hpcc {
         if !steady {
             return self.any_ack(params, hops, ack);
         }
-        match (&ack.int, hops) {
-            (Int::Bottleneck(record), Some(hops)) => {
-                let Some(interval) = hops.same_bottleneck(record, ack.now_ns) else {
-                    return self.any_ack(params, Some(hops), ack);
-                };
-                let util = self.link_util(&interval);
-                self.steady_ack(params, ack, util, interval.dt_ns.get())
-            }
-            (Int::Stack(records, wrap), Some(hops)) => {
-                self.stack_ack(params, hops, ack, records, *wrap)
-            }
-            // A stray ACK without telemetry.
-            _ => false,
-        }
+        let Some(hops) = hops else {
+            return false;
+        };
+        let (place, record, wrap) = match &ack.int {
+            Int::Bottleneck(record) => (hops.last as usize, record, Wrap::BOTTLENECK),
+            Int::Stack([record], wrap) => (0, record, *wrap),
+            Int::Stack(..) => return self.stack_ack(params, hops, ack),
+            Int::None | Int::Mpd(_) => return false,
+        };
+        let Some(interval) = hops.advance(place, record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let util = self.link_util(&interval);
+        self.steady_ack(params, ack, util, interval.dt_ns.get())
     }
 
     fn on_loss(&mut self, params: &Params, _now_ns: u64) {

@@ -32,6 +32,13 @@ pub const fn mul_shift(a: u64, b: u64, shift: u32) -> u64 {
     }
 }
 
+/// `(a * b) >> 64`: a shift by a whole word is none.
+#[inline]
+#[must_use]
+pub const fn mul_high(a: u64, b: u64) -> u64 {
+    ((a as u128).wrapping_mul(b as u128) >> 64) as u64
+}
+
 /// `a * b / c` rounded down, without 128-bit division; `u64::MAX` when the quotient does not fit or
 /// `c` is zero.
 ///

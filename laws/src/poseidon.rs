@@ -31,6 +31,7 @@ use super::derive::Target;
 use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, LOG_SHIFT, MAX_CWND, ONE_PACKET};
 use super::window::Window;
+use core::num::NonZeroU32;
 
 /// Fractional bits of s, log2(max/min)/p per ns: at p = 4 us, 23/4000 is 2^28.6.
 const SLOPE_SHIFT: u32 = 36;
@@ -352,11 +353,6 @@ impl Poseidon {
                 }
             }
         }
-        // The most common case of the rest: a path without telemetry.
-        let int = self.flags & (INT_NOW | INT_LAST | PART_NOW | PART_LAST);
-        if matches!(ack.int, Int::None) && int == 0 && ack.rtt_ns != 0 && !self.base.draining() {
-            return Some(self.queueing_ns(ack.rtt_ns));
-        }
         self.brownfield_ns(params, ack)
     }
 
@@ -463,6 +459,17 @@ impl Poseidon {
         if !params.plain {
             return self.receive_ablated(params, ack, log_share, delay_ns);
         }
+        self.receive_plain(params, ack, log_share, delay_ns)
+    }
+
+    #[inline(always)]
+    fn receive_plain(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        log_share: i64,
+        delay_ns: u32,
+    ) -> bool {
         let over = i64::from(delay_ns).wrapping_sub(i64::from(self.k_ns));
         let over = over.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
         let distance = log_share.wrapping_sub(over);
@@ -512,6 +519,33 @@ impl Poseidon {
             self.grow(params, by.wrapping_mul(u64::from(ack.acked)));
         }
         !ack.app_limited
+    }
+
+    /// Any ACK, whatever it brings.
+    #[inline(never)]
+    fn any_ack(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        let mut rtt_ns = ack.rtt_ns;
+        if rtt_ns == 0 {
+            rtt_ns = self.rtt_ns;
+        } else if self.base.on_sample(rtt_ns, ack.full_size) {
+            self.set_gain(params);
+        }
+        self.rtt_ns = rtt_ns;
+        let mut changed = false;
+        if let Some(delivered) = self.window.round_ended(ack) {
+            self.end_round(params, ack, delivered);
+            changed = true;
+        }
+        if rtt_ns == 0 {
+            return changed;
+        }
+        match self.delay_ns(params, ack) {
+            Some(delay_ns) => self.receive(params, ack, rtt_ns, delay_ns) | changed,
+            None => changed,
+        }
     }
 
     #[inline(never)]
@@ -645,28 +679,29 @@ impl Law for Poseidon {
 
     #[inline]
     fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        if !self.started() {
-            return false;
+        // Most ACKs bring a delay and nothing else. What is rare is left to `any_ack` before
+        // anything is touched, so that here no call comes between, for which registers would have
+        // to be saved.
+        const INT: u8 = INT_NOW | INT_LAST | PART_NOW | PART_LAST;
+        let Some(rtt_ns) = NonZeroU32::new(ack.rtt_ns) else {
+            return self.any_ack(params, ack);
+        };
+        if !self.window.uneventful(ack) || self.base.wants(rtt_ns.get()) || !params.plain {
+            return self.any_ack(params, ack);
         }
-        let mut rtt_ns = ack.rtt_ns;
-        if rtt_ns == 0 {
-            rtt_ns = self.rtt_ns;
-        } else if self.base.on_sample(rtt_ns, ack.full_size) {
-            self.set_gain(params);
-        }
-        self.rtt_ns = rtt_ns;
-        let mut changed = false;
-        if let Some(delivered) = self.window.round_ended(ack) {
-            self.end_round(params, ack, delivered);
-            changed = true;
-        }
-        if rtt_ns == 0 {
-            return changed;
-        }
-        match self.delay_ns(params, ack) {
-            Some(delay_ns) => self.receive(params, ack, rtt_ns, delay_ns) | changed,
-            None => changed,
-        }
+        let delay_ns = match ack.int {
+            Int::Mpd(mpd) if mpd.coverage == Coverage::Full && params.signal == Signal::Mpd => {
+                self.flags |= INT_NOW;
+                mpd.forward_ns.min(MAX_DELAY_NS)
+            }
+            Int::None if self.flags & INT == 0 && !self.base.draining() => {
+                self.queueing_ns(rtt_ns.get())
+            }
+            _ => return self.any_ack(params, ack),
+        };
+        self.rtt_ns = rtt_ns.get();
+        let log_share = self.log_share(rtt_ns.get());
+        self.receive_plain(params, ack, log_share, delay_ns)
     }
 
     /// Algorithm 2, FastRecovery.

@@ -31,8 +31,8 @@ use super::hop::Interval;
 use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record, Wrap};
 use super::math::{CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
-    Config, Params, ThetaPowerTcp, FLAG_GENTLE, FLAG_MEASURED, GENTLE_END, MAX_RTT_SHIFT,
-    POWER_BOUNDS, POWER_ONE, POWER_SHIFT,
+    Config, Params, ThetaPowerTcp, FLAG_GENTLE, FLAG_MEASURED, GENTLE_END, POWER_BOUNDS, POWER_ONE,
+    POWER_SHIFT,
 };
 use super::window::Window;
 use core::num::NonZeroU32;
@@ -75,16 +75,15 @@ impl PowerTcp {
     #[inline(always)]
     fn hop_power(&self, i: &Interval, waits: bool) -> u64 {
         // λ/b = (Δq + Δtx)/(b Δt), at most 128.
-        let queued = i64::from(i.qlen_bytes).wrapping_sub(i64::from(i.prev_qlen_bytes));
         let mut current = POWER_ONE as u64;
         if !waits {
-            let load = i.load(queued.wrapping_add(i64::from(i.tx_bytes)));
-            current = load.min((POWER_ONE as u64) << 7);
+            // A queue that shrinks by more than was sent is one that was dropped: no current.
+            let bytes = u64::from(i.tx_bytes).wrapping_add(u64::from(i.qlen_bytes));
+            let load = i.load(bytes.saturating_sub(u64::from(i.prev_qlen_bytes)));
+            current = load.min(((POWER_ONE as u64) << 7) - 1);
         }
-        // q/(bτ), at most 32: 2^13 τ times 2^48/τ.
-        let tau = u64::from(self.theta.base.tau_ns());
-        let wait = i.link_ns_q8(i.qlen_bytes).min(tau << (MAX_RTT_SHIFT + 8));
-        let filled = wait.wrapping_mul(self.theta.inverse_tau >> 8) >> 32;
+        // q/(bτ), at most 32.
+        let filled = i.link_time(i.qlen_bytes, self.theta.inverse_tau);
         current.wrapping_mul(filled.wrapping_add(POWER_ONE as u64)) >> POWER_SHIFT
     }
 
@@ -131,11 +130,10 @@ impl PowerTcp {
         Some((most, dt_ns?))
     }
 
-    /// Takes a power into Γ_smooth, and the window into w_old; with it, telemetry drives the law.
+    /// Takes a power into Γ_smooth, and the window into w_old.
     #[inline(always)]
     fn smooth(&mut self, power: u64, dt_ns: NonZeroU32) {
         let theta = &mut self.theta;
-        theta.flags |= INT_NOW | MEASURED;
         let power = power.max(POWER_BOUNDS.0 as u64).min(POWER_BOUNDS.1 as u64) as i64;
         let smooth = i64::from(theta.power);
         if smooth == 0 || dt_ns.get() >= theta.base.tau_ns() {
@@ -169,6 +167,7 @@ impl PowerTcp {
         };
         self.begin(params, ack);
         self.theta.power = 0;
+        self.theta.flags |= INT_NOW | MEASURED;
         self.smooth(power, dt_ns);
         if self
             .theta
@@ -189,14 +188,10 @@ impl PowerTcp {
     /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
     /// takes all registers there are, and a single record few.
     #[inline(never)]
-    fn stack_ack(
-        &mut self,
-        params: &Params,
-        hops: &mut HopHistory,
-        ack: &Ack<'_>,
-        records: &[Record],
-        wrap: Wrap,
-    ) -> bool {
+    fn stack_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Int::Stack(records, wrap) = ack.int else {
+            return self.unmeasured(params, ack);
+        };
         match self.path_power(hops, records, wrap, ack.now_ns as u32, false) {
             Some((power, dt_ns)) => self.steady_ack(params, ack, power, dt_ns),
             None => self.unmeasured(params, ack),
@@ -212,9 +207,10 @@ impl PowerTcp {
         power: u64,
         dt_ns: NonZeroU32,
     ) -> bool {
+        self.theta.flags |= MEASURED;
         self.smooth(power, dt_ns);
         let cwnd = self.theta.eq_7(params);
-        self.theta.set_cwnd(params, ack, cwnd, false);
+        self.theta.set_unheld(params, ack, cwnd);
         true
     }
 
@@ -236,6 +232,7 @@ impl PowerTcp {
             self.theta.flags = (self.theta.flags & !MEASURED) | INT_NOW;
             return true;
         }
+        self.theta.flags |= INT_NOW | MEASURED;
         self.smooth(power, dt_ns);
         if self
             .theta
@@ -358,28 +355,28 @@ impl Law for PowerTcp {
         // Most ACKs bring a measurement and nothing else. What is rare is left to `any_ack` before
         // anything is touched, so that here no call comes between, for which registers would have
         // to be saved.
-        const STEADY: u8 = INT_NOW | MEASURED;
         let theta = &self.theta;
-        let steady = theta.flags & (STEADY | FLAG_GENTLE) == STEADY
+        let steady = theta.flags & (INT_NOW | FLAG_GENTLE) == INT_NOW
             && theta.window.uneventful(ack)
             && !theta.base.wants(ack.rtt_ns)
             && !theta.waits(ack);
         if !steady {
             return self.any_ack(params, hops, ack);
         }
-        match (&ack.int, hops) {
-            (Int::Bottleneck(record), Some(hops)) => {
-                let Some(interval) = hops.same_bottleneck(record, ack.now_ns) else {
-                    return self.any_ack(params, Some(hops), ack);
-                };
-                let power = self.hop_power(&interval, false);
-                self.steady_ack(params, ack, power, interval.dt_ns)
-            }
-            (Int::Stack(records, wrap), Some(hops)) => {
-                self.stack_ack(params, hops, ack, records, *wrap)
-            }
-            _ => self.unmeasured(params, ack),
-        }
+        let Some(hops) = hops else {
+            return self.unmeasured(params, ack);
+        };
+        let (place, record, wrap) = match &ack.int {
+            Int::Bottleneck(record) => (hops.last as usize, record, Wrap::BOTTLENECK),
+            Int::Stack([record], wrap) => (0, record, *wrap),
+            Int::Stack(..) => return self.stack_ack(params, hops, ack),
+            Int::None | Int::Mpd(_) => return self.unmeasured(params, ack),
+        };
+        let Some(interval) = hops.advance(place, record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let power = self.hop_power(&interval, false);
+        self.steady_ack(params, ack, power, interval.dt_ns)
     }
 
     fn on_loss(&mut self, params: &Params, now_ns: u64) {

@@ -272,6 +272,19 @@ impl ThetaPowerTcp {
             .set(cwnd.min(most), params.min_cwnd, params.max_cwnd);
     }
 
+    /// The same where [`Window::uneventful`] said that no loss is being repaired, and the sender
+    /// does not wait.
+    #[inline(always)]
+    pub(super) fn set_unheld(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64) {
+        let most = if ack.app_limited {
+            self.window.cwnd()
+        } else {
+            self.useful_cwnd()
+        };
+        self.window
+            .set_unheld(cwnd.min(most), params.min_cwnd, params.max_cwnd);
+    }
+
     /// Algorithm 2, UPDATEWINDOW.
     fn update(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         let cut = if params.ecn {

@@ -86,6 +86,12 @@ impl Window {
         self.cwnd = cwnd.min(max).max(min);
     }
 
+    /// The same while no loss is being repaired, as after [`Window::uneventful`].
+    #[inline]
+    pub fn set_unheld(&mut self, cwnd: u64, min: u64, max: u64) {
+        self.cwnd = cwnd.min(max).max(min);
+    }
+
     /// Payload of a full-size packet, bytes.
     #[inline]
     #[must_use]
