@@ -366,11 +366,15 @@ impl Law for PowerTcp {
         let Some(hops) = hops else {
             return self.unmeasured(params, ack);
         };
-        let (place, record, wrap) = match &ack.int {
-            Int::Bottleneck(record) => (hops.last as usize, record, Wrap::BOTTLENECK),
-            Int::Stack([record], wrap) => (0, record, *wrap),
-            Int::Stack(..) => return self.stack_ack(params, hops, ack),
-            Int::None | Int::Mpd(_) => return self.unmeasured(params, ack),
+        let (place, record, wrap) = if let Int::Stack(records, wrap) = &ack.int {
+            let [record] = records else {
+                return self.stack_ack(params, hops, ack);
+            };
+            (0, record, *wrap)
+        } else if let Int::Bottleneck(record) = &ack.int {
+            (hops.last as usize, record, Wrap::BOTTLENECK)
+        } else {
+            return self.unmeasured(params, ack);
         };
         let Some(interval) = hops.advance(place, record, wrap, ack.now_ns) else {
             return self.any_ack(params, Some(hops), ack);
