@@ -10,13 +10,6 @@ MAKEFLAGS += --no-print-directory
 TOP := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 BUILD := $(TOP)/build
 ENTER := $(TOP)/scripts/enter
-# The kernel's compilers are Debian 13's own, the tools are compiled with a newer Rust.
-KENTER := FATHOM_PATH=/usr/sbin:/usr/bin:/sbin:/bin $(ENTER)
-# Static, so that what the sysroot builds runs on the host, in the lab and in the VM.
-TARGET := x86_64-unknown-linux-gnu
-CARGO := $(ENTER) env CARGO_TARGET_DIR=$(BUILD)/target CARGO_BUILD_TARGET=$(TARGET) \
-	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" cargo
-JOBS := $(shell nproc)
 
 .PHONY: help
 help: ## this list
@@ -49,10 +42,11 @@ update: ## look up anew which kernel Debian's backports offer
 
 .PHONY: tools
 tools: setup ## build/bin/fathom, and the program inside lab and VM
-	@$(CARGO) build --quiet --release --locked -p fathom -p fathom-init
+	@scripts/cargo build --quiet --release --locked -p fathom -p fathom-init
 	@mkdir -p $(BUILD)/bin
-	@for b in fathom fathom-init; do cmp -s $(BUILD)/target/$(TARGET)/release/$$b $(BUILD)/bin/$$b || \
-		cp $(BUILD)/target/$(TARGET)/release/$$b $(BUILD)/bin/; done
+	@. scripts/lib.sh; for b in fathom fathom-init; do \
+		cmp -s $(BUILD)/target/$$RUST_TARGET/release/$$b $(BUILD)/bin/$$b || \
+		cp $(BUILD)/target/$$RUST_TARGET/release/$$b $(BUILD)/bin/; done
 
 .PHONY: modules
 ifdef KDIR

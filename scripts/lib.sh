@@ -10,6 +10,10 @@ mkdir -p "$CACHE/log"
 CACHE=$(cd "$CACHE" && pwd -P)
 SUITE=trixie # Debian 13: its compilers are the ones that Debian's backports kernel was built with.
 DEB_ARCH=amd64
+# shellcheck disable=SC2034 # these two are used by those who source this
+RUST_TARGET=x86_64-unknown-linux-gnu
+# shellcheck disable=SC2034
+KERNEL_PATH=/usr/sbin:/usr/bin:/sbin:/bin # without the newer Rust, which the kernel must not see
 
 say() { printf '%s\n' "$*"; }
 

@@ -44,7 +44,7 @@ expect kdir_other_rustc 1 "need the very same compiler"
 set +e
 n=8
 log=build/log/kdir-real.log
-if FATHOM_PATH=/usr/sbin:/usr/bin:/sbin:/bin scripts/enter make KDIR="$STOCK" modules >"$log" 2>&1 &&
+if FATHOM_PATH=$KERNEL_PATH scripts/enter make KDIR="$STOCK" modules >"$log" 2>&1 &&
 	[ -s build/kdir/kmod/tcp_theta_powertcp.ko ]; then
 	echo "ok $n kdir_of_the_stock_kernel_builds"
 else

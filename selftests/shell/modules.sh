@@ -23,7 +23,7 @@ result modules_cannot_panic $? "$said"
 
 # The check itself: a module that indexes an array by a parameter must be refused.
 log=build/log/panic-module.log
-FATHOM_PATH=/usr/sbin:/usr/bin:/sbin:/bin scripts/enter make -C "$STOCK" M="$TOP/selftests/panic-module" \
+FATHOM_PATH=$KERNEL_PATH scripts/enter make -C "$STOCK" M="$TOP/selftests/panic-module" \
 	MO="$TOP/build/panic-module" CC=x86_64-linux-gnu-gcc-14 modules >"$log" 2>&1
 said=$(scripts/enter scripts/check-panic build/panic-module/panics.ko 2>&1)
 rc=$?
