@@ -7,15 +7,20 @@
 //! +---------------+---------------+-------------------------------+
 //! |   kind 253    |    len 8      |          exid 0xfa7f          |
 //! +-------+-------+-------+-------+-------------------------------+
-//! |ver. 4 |shift 4|wants 4|takes 4|             zero 16           |
+//! |ver. 4 |shift 4|wants 4|takes 4|    path 8     |    zero 8     |
 //! +-------+-------+-------+-------+-------------------------------+
 //! ```
 //!
 //! The SYN says which format its sender wants and which it would take; the SYN-ACK names the one that
 //! is taken, or there is no hello in it. Who is not answered never sends the option again. Who
 //! answered waits for the first option of the agreed format before sending one: had the answer been
-//! lost to a middlebox, none would come. The last 16 bits are sent as zero and not looked at.
+//! lost to a middlebox, none would come. The last 8 bits are sent as zero and not looked at.
+//!
+//! `path` of a SYN-ACK tells the client how long the path is: the listener saw the TTL of the SYN, and
+//! TCP shows a client none. A client takes the way back to be as long as the way there, unless its tc
+//! or XDP program sees better.
 
+use super::hop::path_hops;
 use super::mpd;
 use super::option::Reason;
 use super::{exid, header, Format, KIND};
@@ -36,6 +41,8 @@ pub struct Hello {
     pub wants: Format,
     /// All formats it would take, by [`Format::bit`]; of a SYN-ACK that of `wants` alone.
     pub takes: u8,
+    /// Routers that the SYN came across, plus one; 0 = not known. Of a SYN 0.
+    pub path: u8,
 }
 
 impl Hello {
@@ -47,6 +54,7 @@ impl Hello {
             shift: shift & mpd::MAX_SHIFT,
             wants,
             takes: (takes | wants.bit()) & 7,
+            path: 0,
         }
     }
 
@@ -57,7 +65,7 @@ impl Hello {
         let [kind, len, id0, id1] = header(LEN, exid::HELLO);
         let version = (self.version << 4) | (self.shift & 15);
         let formats = ((self.wants as u8) << 4) | (self.takes & 15);
-        [kind, len, id0, id1, version, formats, 0, 0]
+        [kind, len, id0, id1, version, formats, self.path, 0]
     }
 
     /// Reads the option.
@@ -66,7 +74,7 @@ impl Hello {
     /// When it is none, or wants what it would not take.
     #[inline(always)]
     pub const fn parse(option: &[u8; LEN]) -> Result<Self, Reason> {
-        let [kind, len, id0, id1, version, formats, _, _] = *option;
+        let [kind, len, id0, id1, version, formats, path, _] = *option;
         if kind != KIND || u16::from_be_bytes([id0, id1]) != exid::HELLO {
             return Err(Reason::ABSENT);
         }
@@ -79,6 +87,7 @@ impl Hello {
                 shift: version & 15,
                 wants,
                 takes: formats & 15,
+                path,
             }),
             _ => Err(Reason::INCONSISTENT),
         }
@@ -120,7 +129,18 @@ impl Hello {
             shift: self.shift,
             wants: format,
             takes: format.bit(),
+            path: 0,
         })
+    }
+
+    /// The same, of a listener that saw the TTL or hop limit of the SYN.
+    #[inline(always)]
+    #[must_use]
+    pub const fn seen(self, ttl: u8) -> Self {
+        Self {
+            path: path_hops(ttl).saturating_add(1),
+            ..self
+        }
     }
 
     /// The format agreed upon when `answer` came back to `self`; none when it names what was not

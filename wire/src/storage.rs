@@ -310,13 +310,13 @@ impl Counters {
     }
 }
 
-/// The record of a socket. All-zero = no telemetry.
+/// The part of the record that the module reads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Storage {
+pub struct Head {
     /// [`VERSION`]; 0 = not started.
     pub version: u16,
-    /// Bytes of this record.
+    /// Bytes of the whole record.
     pub size: u16,
     /// A [`State`].
     pub state: u8,
@@ -337,6 +337,22 @@ pub struct Storage {
     pub turn: u8,
     /// What the last segment brought, until it is taken.
     pub sample: Sample,
+}
+
+/// The record of a socket. All-zero = no telemetry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Storage {
+    /// What the module reads.
+    pub head: Head,
+    /// The sequence number up to which the last data segment with the option reached.
+    pub tagged: u32,
+    /// Routers on the path to here, plus one; 0 = not known.
+    pub path: u8,
+    /// 1 = `tagged` says something.
+    pub tagging: u8,
+    /// Zero.
+    pub reserved: u16,
     /// What the next segment brings back.
     pub echo: Echo,
     /// What happened so far.
@@ -349,21 +365,16 @@ pub struct Storage {
 const _: () = {
     assert!(core::mem::size_of::<Sample>() == 40);
     assert!(core::mem::size_of::<Echo>() == 36);
-    assert!(core::mem::size_of::<Storage>() == 340);
-    assert!(core::mem::offset_of!(Storage, sample) == 16);
-    assert!(core::mem::offset_of!(Storage, echo) == 56);
-    assert!(core::mem::offset_of!(Storage, counters) == 92);
-    assert!(core::mem::offset_of!(Storage, history) == 140);
+    assert!(core::mem::size_of::<Head>() == 56);
+    assert!(core::mem::size_of::<Storage>() == 348);
+    assert!(core::mem::offset_of!(Head, sample) == 16);
+    assert!(core::mem::offset_of!(Storage, echo) == 64);
+    assert!(core::mem::offset_of!(Storage, counters) == 100);
+    assert!(core::mem::offset_of!(Storage, history) == 148);
 };
 
-impl Default for Storage {
-    fn default() -> Self {
-        Self::ZERO
-    }
-}
-
-impl Storage {
-    /// A socket that agreed on nothing.
+impl Head {
+    /// Of a socket that agreed on nothing.
     pub const ZERO: Self = Self {
         version: 0,
         size: 0,
@@ -376,6 +387,54 @@ impl Storage {
         extra_hops: 0,
         turn: 0,
         sample: Sample::NONE,
+    };
+
+    /// Whether this is a record of this version with telemetry on.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.version == VERSION && self.state == State::On as u8
+    }
+
+    /// The sample that the segment with acknowledgement number `ack` brought; it is gone afterwards.
+    ///
+    /// One of an earlier segment is dropped. One of a later segment stays: tc sees segments before
+    /// the socket does.
+    #[inline]
+    pub fn take(&mut self, ack: u32) -> Option<Sample> {
+        if !self.is_on() || self.sample.format == 0 || self.generation & 1 != 0 {
+            return None;
+        }
+        let later = self.sample.ack.wrapping_sub(ack);
+        if later != 0 && later < 1 << 31 {
+            return None;
+        }
+        let sample = self.sample;
+        self.sample.format = 0;
+        (later == 0).then_some(sample)
+    }
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Storage {
+    /// A socket that agreed on nothing.
+    pub const ZERO: Self = Self {
+        head: Head::ZERO,
+        tagged: 0,
+        path: 0,
+        tagging: 0,
+        reserved: 0,
         echo: Echo {
             format: 0,
             missing: 0,
@@ -395,15 +454,16 @@ impl Storage {
 
     #[inline(always)]
     fn start(&mut self, state: State, format: Option<Format>, shift: u8) {
-        self.version = VERSION;
-        self.size = core::mem::size_of::<Self>() as u16;
-        self.state = state as u8;
-        self.format = format.map_or(0, |f| f as u8);
-        self.shift = shift & mpd::MAX_SHIFT;
-        self.sample.format = 0;
+        self.head.version = VERSION;
+        self.head.size = core::mem::size_of::<Self>() as u16;
+        self.head.state = state as u8;
+        self.head.format = format.map_or(0, |f| f as u8);
+        self.head.shift = shift & mpd::MAX_SHIFT;
+        self.head.sample.format = 0;
         self.echo.format = 0;
-        self.absent_run = 0;
-        self.turn = 0;
+        self.head.absent_run = 0;
+        self.head.turn = 0;
+        self.tagging = 0;
     }
 
     /// The client's SYN goes out with `hello`.
@@ -423,7 +483,8 @@ impl Storage {
             State::Off
         };
         self.start(state, format, offered.shift);
-        self.slots = stack::slots(timestamps) as u8;
+        self.head.slots = stack::slots(timestamps) as u8;
+        self.path = answer.map_or(0, |answer| answer.path);
         format.is_some()
     }
 
@@ -432,14 +493,8 @@ impl Storage {
     #[inline]
     pub fn accepted(&mut self, answer: &Hello, timestamps: bool) {
         self.start(State::Answered, Some(answer.wants), answer.shift);
-        self.slots = stack::slots(timestamps) as u8;
-    }
-
-    /// Whether this is a record of this version with telemetry on.
-    #[inline(always)]
-    #[must_use]
-    pub const fn is_on(&self) -> bool {
-        self.version == VERSION && self.state == State::On as u8
+        self.head.slots = stack::slots(timestamps) as u8;
+        self.path = answer.path;
     }
 
     /// A segment arrived: what was found in it, and its acknowledgement number. To be called for
@@ -449,15 +504,15 @@ impl Storage {
     /// `ttl` is that of its IP header when the caller can see it.
     #[inline]
     pub fn segment(&mut self, parsed: Result<Parsed, Reason>, ack: u32, ttl: Option<u8>) {
-        self.sample.format = 0;
+        self.head.sample.format = 0;
         match parsed.and_then(|parsed| self.accept(&parsed, ack, ttl)) {
             Ok(()) => {
                 self.counters.options = self.counters.options.wrapping_add(1);
-                self.absent_run = 0;
+                self.head.absent_run = 0;
             }
             Err(reason) => {
                 self.counters.count(reason);
-                self.absent_run = self.absent_run.saturating_add(1);
+                self.head.absent_run = self.head.absent_run.saturating_add(1);
             }
         }
     }
@@ -470,21 +525,31 @@ impl Storage {
             Parsed::Stack(_) | Parsed::StackEcho(_) => Format::Stack,
             Parsed::Hello(_) => return Err(Reason::UNEXPECTED),
         };
-        let state = State::from_code(self.state);
+        let state = State::from_code(self.head.state);
         let agreed = matches!(state, State::On | State::Answered);
-        if self.version != VERSION || !agreed || self.format != format as u8 {
+        if self.head.version != VERSION || !agreed || self.head.format != format as u8 {
             return Err(Reason::UNEXPECTED);
         }
-        self.state = State::On as u8;
-        let path_hops = ttl.map(|ttl| hop::path_hops(ttl).saturating_add(self.extra_hops));
-        self.echo.merge(parsed, path_hops);
+        self.head.state = State::On as u8;
+        if let Some(ttl) = ttl {
+            self.path = hop::path_hops(ttl).saturating_add(1);
+        }
+        self.echo.merge(parsed, self.path_hops());
         self.sample(parsed, ack);
         Ok(())
     }
 
+    /// INT hops that a packet to here passes, when the length of the path is known.
+    #[inline(always)]
+    #[must_use]
+    pub fn path_hops(&self) -> Option<u8> {
+        let routers = self.path.checked_sub(1)?;
+        Some(routers.saturating_add(self.head.extra_hops))
+    }
+
     #[inline(always)]
     fn sample(&mut self, parsed: &Parsed, ack: u32) {
-        let sample = &mut self.sample;
+        let sample = &mut self.head.sample;
         match parsed {
             Parsed::Mpd(forward, echo) if *echo != EchoWord::NONE => {
                 if echo.missing() == Missing::NO_SAMPLE {
@@ -521,22 +586,50 @@ impl Storage {
         self.counters.samples = self.counters.samples.wrapping_add(1);
     }
 
-    /// The sample that the segment with acknowledgement number `ack` brought; it is gone afterwards.
+    /// Bytes of the forward option: what every data segment has to leave room for, since the MSS
+    /// derives from it; 0 when telemetry is off.
+    #[inline(always)]
+    #[must_use]
+    pub fn forward_len(&self) -> u8 {
+        match Format::from_code(self.head.format) {
+            Some(Format::Mpd) => mpd::LEN as u8,
+            Some(Format::Bottleneck) => bottleneck::LEN as u8,
+            Some(Format::Stack) => stack::len((self.head.slots as usize).min(stack::MAX_SLOTS)) as u8,
+            None => 0,
+        }
+    }
+
+    /// Bytes that the option of the segment to be sent next will take; 0 when it needs none.
     ///
-    /// One of an earlier segment is dropped. One of a later segment stays: tc sees segments before
-    /// the socket does.
-    #[inline]
-    pub fn take(&mut self, ack: u32) -> Option<Sample> {
-        if !self.is_on() || self.sample.format == 0 || self.generation & 1 != 0 {
-            return None;
+    /// A window of packets needs a few samples, not one each: data beyond `interval` bytes after the
+    /// last option gets the next one (`seq` is where the segment begins; a retransmission always
+    /// does). An echo goes out at once. Until the peer's first option is here every segment has one,
+    /// since the peer waits for ours.
+    #[inline(always)]
+    #[must_use]
+    pub fn next_len(&self, payload: bool, seq: u32, interval: u32) -> u8 {
+        if !self.head.is_on() {
+            return 0;
         }
-        let later = self.sample.ack.wrapping_sub(ack);
-        if later != 0 && later < 1 << 31 {
-            return None;
+        let echo = self.echo.format != 0 && self.echo.format == self.head.format;
+        let first = self.tagging == 0 || self.counters.options == 0;
+        let due = payload && seq.wrapping_sub(self.tagged) >= interval;
+        let stack = self.head.format == Format::Stack as u8;
+        if echo && stack && (!payload || self.head.turn == 0) {
+            return stack::len((self.echo.hops as usize).min(stack::MAX_SLOTS)) as u8;
         }
-        let sample = self.sample;
-        self.sample.format = 0;
-        (later == 0).then_some(sample)
+        if echo || first || due {
+            self.forward_len()
+        } else {
+            0
+        }
+    }
+
+    /// A data segment that begins at `seq` leaves with an option.
+    #[inline(always)]
+    pub fn tag(&mut self, seq: u32) {
+        self.tagged = seq;
+        self.tagging = 1;
     }
 
     /// The option for a segment that is about to leave, with `room` bytes for it; none when there
@@ -547,18 +640,18 @@ impl Storage {
     /// there is one.
     #[inline]
     pub fn write(&mut self, payload: bool, room: usize) -> Option<Out> {
-        if !self.is_on() {
+        if !self.head.is_on() {
             return None;
         }
-        let format = Format::from_code(self.format)?;
-        let in_turn = format == Format::Mpd || !payload || self.turn == 0;
-        let echo = self.echo.format == self.format && in_turn;
+        let format = Format::from_code(self.head.format)?;
+        let in_turn = format == Format::Mpd || !payload || self.head.turn == 0;
+        let echo = self.echo.format == self.head.format && in_turn;
         let out = match format {
             Format::Mpd => Out::new(&mpd::emit(Word::EMPTY, self.echo.mpd())),
             Format::Bottleneck | Format::Stack if echo => self.echo.emit()?,
             Format::Bottleneck => Out::new(&bottleneck::emit_forward()),
             Format::Stack => {
-                let (bytes, len) = stack::emit_forward(self.slots as usize);
+                let (bytes, len) = stack::emit_forward(self.head.slots as usize);
                 Out {
                     bytes,
                     len: len as u8,
@@ -575,7 +668,7 @@ impl Storage {
             self.counters.echoed = self.counters.echoed.wrapping_add(1);
         }
         if payload {
-            self.turn = u8::from(echo);
+            self.head.turn = u8::from(echo);
         }
         Some(out)
     }

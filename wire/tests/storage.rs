@@ -45,8 +45,8 @@ fn send(from: &mut Storage, to: &mut Storage, payload: bool, ack: u32, hops: &[H
 }
 
 fn telemetry(storage: &mut Storage, ack: u32) -> Option<Telemetry> {
-    let sample = storage.take(ack)?;
-    sample.decode(storage.shift)
+    let sample = storage.head.take(ack)?;
+    sample.decode(storage.head.shift)
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn an_ack_brings_back_the_largest_delay() {
             missing: Missing::NONE,
         })
     );
-    assert_eq!(client.take(100), None, "a sample is taken once");
+    assert_eq!(client.head.take(100), None, "a sample is taken once");
     send(&mut server, &mut client, false, 100, &[quiet, quiet]);
-    assert_eq!(client.take(100), None, "an echo is sent once");
+    assert_eq!(client.head.take(100), None, "an echo is sent once");
 }
 
 #[test]
@@ -138,9 +138,9 @@ fn a_server_waits_for_the_clients_first_option() {
     let (mut client, mut server) = pair(Format::Mpd);
     assert_eq!(server.write(true, 28), None);
     server.segment(Err(Reason::ABSENT), 1, None);
-    assert_eq!(State::from_code(server.state), State::Answered);
+    assert_eq!(State::from_code(server.head.state), State::Answered);
     send(&mut client, &mut server, false, 1, &[]);
-    assert!(server.is_on() && server.write(true, 28).is_some());
+    assert!(server.head.is_on() && server.write(true, 28).is_some());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn who_is_not_answered_stays_silent() {
     assert_eq!(client.write(true, 40), None);
     let option = wire::mpd::emit(Word(0x0631), wire::mpd::EchoWord(0x0630));
     client.segment(parse(&option), 1, None);
-    assert_eq!(client.take(1), None);
+    assert_eq!(client.head.take(1), None);
     assert_eq!(client.counters.reasons[Reason::UNEXPECTED.index()], 1);
 }
 
@@ -166,28 +166,28 @@ fn a_sample_is_fresh_or_not_there() {
     back(&mut client, 100);
     client.segment(Err(Reason::ABSENT), 200, None);
     assert_eq!(
-        client.take(200),
+        client.head.take(200),
         None,
         "an ACK without an option has no sample"
     );
     back(&mut client, 300);
-    assert_eq!(client.take(400), None, "one of an earlier ACK is stale");
-    assert_eq!(client.take(300), None, "and dropped");
+    assert_eq!(client.head.take(400), None, "one of an earlier ACK is stale");
+    assert_eq!(client.head.take(300), None, "and dropped");
     back(&mut client, 500);
     assert_eq!(
-        client.take(450),
+        client.head.take(450),
         None,
         "one of a later ACK is not this one's"
     );
-    assert!(client.take(500).is_some(), "and waits");
+    assert!(client.head.take(500).is_some(), "and waits");
     back(&mut client, u32::MAX);
-    assert_eq!(client.take(5), None, "numbers wrap");
+    assert_eq!(client.head.take(5), None, "numbers wrap");
     back(&mut client, 600);
-    client.generation = 1;
-    assert_eq!(client.take(600), None, "a writer is at work");
-    client.generation = 2;
-    client.version = VERSION + 1;
-    assert_eq!(client.take(600), None, "another version");
+    client.head.generation = 1;
+    assert_eq!(client.head.take(600), None, "a writer is at work");
+    client.head.generation = 2;
+    client.head.version = VERSION + 1;
+    assert_eq!(client.head.take(600), None, "another version");
 }
 
 #[test]
@@ -203,10 +203,10 @@ fn another_format_than_the_one_agreed_upon_is_not_believed() {
             .map(|i| u8::from_str_radix(&option[i..i + 2], 16).expect("hex"))
             .collect();
         client.segment(parse(&bytes), 1, None);
-        assert_eq!(client.take(1), None);
+        assert_eq!(client.head.take(1), None);
     }
     assert_eq!(client.counters.reasons[Reason::UNEXPECTED.index()], 3);
-    assert_eq!((client.absent_run, client.counters.malformed()), (3, 0));
+    assert_eq!((client.head.absent_run, client.counters.malformed()), (3, 0));
 }
 
 #[test]

@@ -106,18 +106,18 @@ fn connection(source: &mut Source<'_>) {
         let good = parsed.is_ok();
         let before = storage;
         storage.segment(parsed, ack, Some(source.number(1) as u8));
-        let on = matches!(State::from_code(storage.state), State::On);
+        let on = matches!(State::from_code(storage.head.state), State::On);
         assert!(
-            !on || good || before.state == storage.state,
+            !on || good || before.head.state == storage.head.state,
             "only an option switches on"
         );
-        assert_eq!(storage.format, before.format);
-        if let Some(sample) = storage.take(ack) {
+        assert_eq!(storage.head.format, before.head.format);
+        if let Some(sample) = storage.head.take(ack) {
             assert!(good && on, "a sample comes with its segment");
             assert_eq!(sample.ack, ack);
-            assert!(sample.decode(storage.shift).is_some());
+            assert!(sample.decode(storage.head.shift).is_some());
         }
-        assert_eq!(storage.take(ack), None, "a sample is taken once");
+        assert_eq!(storage.head.take(ack), None, "a sample is taken once");
         let flags = source.number(1);
         let (payload, room) = (flags & 1 == 1, flags as usize / 2 % 41);
         if let Some(out) = storage.write(payload, room) {

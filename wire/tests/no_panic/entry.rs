@@ -46,7 +46,7 @@ pub fn entry_segment(s: &mut Storage, bytes: &[u8], ack: u32, ttl: Option<u8>) {
 }
 #[no_mangle]
 pub fn entry_take(s: &mut Storage, ack: u32) -> Option<Telemetry> {
-    s.take(ack)?.decode(s.shift)
+    s.head.take(ack)?.decode(s.head.shift)
 }
 #[no_mangle]
 pub fn entry_write(s: &mut Storage, payload: bool, room: usize) -> Option<storage::Out> {
