@@ -6,6 +6,7 @@
 #include <net/gen_stats.h>
 #include <net/netlink.h>
 #include "qdisc_helpers.h"
+#include "storage_helpers.h"
 
 /* bindgen does not evaluate BIT(). */
 const u32 FATHOM_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED;

@@ -5,6 +5,7 @@
 //! * `sock`: typed views of the socket, the rate sample and the ACK that a callback gets.
 //! * `plain`: what may live in a socket's private area.
 //! * `param`: module parameters with bounds.
+//! * `storage`: the telemetry that eBPF left in a socket's storage; `int_map`: the map that it lives in.
 //! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration.
 //!
 //! All `unsafe` of the project's modules is in this folder, each block with the reason why it holds.
@@ -12,11 +13,13 @@
 //! raw pointers into views and hands them to the trait's safe function.
 
 // Each module uses a part of this folder: a congestion control the one half (feature "single", see
-// laws/src/lib.rs), a queue the other.
+// laws/src/lib.rs; "telemetry" for one that reads it), a queue ("qdisc") or tcp_int ("int") another.
 #![allow(dead_code, unreachable_pub, unexpected_cfgs)]
 
 #[cfg(feature = "single")]
 pub mod cong;
+#[cfg(feature = "int")]
+pub mod int_map;
 #[cfg(feature = "single")]
 pub mod param;
 #[cfg(feature = "single")]
@@ -25,6 +28,8 @@ pub mod plain;
 pub mod qdisc;
 #[cfg(feature = "single")]
 pub mod sock;
+#[cfg(feature = "telemetry")]
+pub mod storage;
 
 /// Bindings of `net/tcp.h`, made by bindgen at build time (see `kmod/Kbuild`).
 #[allow(

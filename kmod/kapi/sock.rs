@@ -55,6 +55,11 @@ impl<'a> Sock<'a> {
         }
     }
 
+    /// The socket as C knows it.
+    pub(super) fn as_raw(&self) -> *const bindings::sock {
+        self.tp.as_ptr().cast()
+    }
+
     /// The private area of the socket.
     pub(super) fn area(&self) -> *mut u8 {
         // SAFETY: a field's address inside the live socket; nothing is read.

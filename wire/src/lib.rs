@@ -20,6 +20,7 @@
 #![cfg_attr(MODULE, allow(dead_code, unexpected_cfgs, unused_imports))]
 #![forbid(unsafe_code)]
 
+pub mod bind;
 pub mod bottleneck;
 pub mod checksum;
 pub mod hello;
