@@ -7,12 +7,14 @@
 //! it may exit. A law that finds no record, or no fresh sample in it, falls back; so nothing that is
 //! detached, deleted or unloaded in any order does more than that. Modules that read the map depend on
 //! this one and so keep it loaded.
+//!
+//! For tests and for the curious it can log each sample that a law took.
 
 use kernel::{
-    fs::{File, Kiocb},
-    iov::IovIterDest,
+    fs::File,
     miscdevice::{MiscDevice, MiscDeviceOptions, MiscDeviceRegistration},
     prelude::*,
+    uaccess::{UserPtr, UserSlice},
 };
 
 mod kapi;
@@ -35,16 +37,16 @@ struct Device;
 
 #[vtable]
 impl MiscDevice for Device {
-    type Ptr = KBox<Self>;
+    type Ptr = ();
 
-    fn open(_file: &File, _misc: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
+    fn open(_file: &File, _misc: &MiscDeviceRegistration<Self>) -> Result {
         if !int_map::may_bind() {
             return Err(EPERM);
         }
-        Ok(KBox::new(Self, GFP_KERNEL)?)
+        Ok(())
     }
 
-    fn ioctl(_device: &Self, _file: &File, command: u32, argument: usize) -> Result<isize> {
+    fn ioctl(_device: (), _file: &File, command: u32, argument: usize) -> Result<isize> {
         match command {
             bind::BIND | bind::REPLACE => {
                 let fd = i32::try_from(argument).map_err(|_| EBADF)?;
@@ -62,27 +64,25 @@ impl MiscDevice for Device {
                 int_map::log(u32::try_from(argument).map_err(|_| EINVAL)?)?;
                 Ok(0)
             }
+            bind::READ => read_log(UserPtr::from_addr(argument)),
             _ => Err(ENOTTY),
         }
     }
+}
 
-    /// The log of samples, whole records.
-    fn read_iter(_kiocb: Kiocb<'_, Self::Ptr>, to: &mut IovIterDest<'_>) -> Result<usize> {
-        let mut copied = 0usize;
-        while to.len() >= Seen::LEN {
-            let mut record = [[0; Seen::LEN]];
-            if int_map::read_log(&mut record) == 0 {
-                break;
-            }
-            let [record] = record;
-            let n = to.copy_to_iter(&record);
-            if n != Seen::LEN {
-                return Err(EFAULT);
-            }
-            copied = copied.wrapping_add(n);
+/// Hands the oldest records of the log to user space; how many.
+fn read_log(to: UserPtr) -> Result<isize> {
+    let mut writer = UserSlice::new(to, Seen::LEN * bind::READ_RECORDS).writer();
+    let mut records = 0isize;
+    while !writer.is_empty() {
+        let mut record = [[0; Seen::LEN]];
+        if int_map::read_log(&mut record) == 0 {
+            break;
         }
-        Ok(copied)
+        writer.write_slice(record.as_flattened())?;
+        records = records.wrapping_add(1);
     }
+    Ok(records)
 }
 
 #[pin_data(PinnedDrop)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! How user space talks to `tcp_int`: the commands of its device `/dev/fathom_int`, and the records of
-//! its log. Arguments are numbers, no memory changes hands.
+//! its log. Arguments are numbers, but for [`READ`].
 
 /// The device's name under `/dev`.
 pub const DEVICE: &str = "fathom_int";
@@ -21,6 +21,11 @@ pub const UNBIND: u32 = io(0x73);
 pub const QUERY: u32 = io(0x74);
 /// Log so many samples, a power of two, and forget those logged so far; 0 = end it.
 pub const LOG: u32 = io(0x75);
+
+/// Records that one [`READ`] asks for.
+pub const READ_RECORDS: usize = 64;
+/// Take the oldest records off the log, into memory for [`READ_RECORDS`] of them; answers how many.
+pub const READ: u32 = (2 << 30) | ((READ_RECORDS * Seen::LEN) as u32) << 16 | io(0x76);
 
 /// One record of the log: a sample that a law was given. Host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
