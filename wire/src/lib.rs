@@ -12,6 +12,9 @@
 //! Hence the rules of this folder: no `std`, no allocation, no floating point, no `unsafe`, nothing
 //! that can panic, loops with constant bounds, and paths relative to this file only.
 //!
+//! What else a port of ours does to packets is here too, because switch, simulator and tests share it:
+//! [`codel`], [`rpm`], and how the software port is set up ([`tc`]).
+//!
 //! Data flows one way: bytes are found ([`option::find`]), parsed ([`option::parse`]), kept
 //! ([`storage::Storage::segment`]), and written ([`storage::Storage::write`]). Whatever is not exactly
 //! as it should be is no telemetry, and the [`Reason`] is counted.
@@ -23,11 +26,13 @@
 pub mod bind;
 pub mod bottleneck;
 pub mod checksum;
+pub mod codel;
 pub mod hello;
 pub mod hop;
 pub mod load;
 pub mod mpd;
 pub mod option;
+pub mod rpm;
 pub mod speed;
 pub mod stack;
 pub mod storage;

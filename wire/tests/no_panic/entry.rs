@@ -66,4 +66,13 @@ pub fn entry_start(s: &mut Storage, a: &Hello, b: Option<&Hello>, timestamps: bo
 pub fn entry_speed(code: u8) -> (u32, u32) {
     (Speed::from_code(code).mbps(), Counters::default().malformed())
 }
+#[no_mangle]
+pub fn entry_codel(c: &mut codel::Codel, p: &codel::Params, l: &codel::Leaving) -> (bool, u32) {
+    (c.choose(p, l), c.count())
+}
+#[no_mangle]
+pub fn entry_rpm(slots: &[core::sync::atomic::AtomicI32], flow: &rpm::Flow) -> Option<(bool, bool)> {
+    let table = rpm::Table::new(slots)?;
+    Some((table.count(flow), table.take(flow) && rpm::may_carry(0, table.pending(flow) as u8)))
+}
 use wire::storage::Counters;
