@@ -9,21 +9,28 @@
 //! this one and so keep it loaded.
 //!
 //! For tests and for the curious it can log each sample that a law took.
+//!
+//! | written to the device | does |
+//! |---|---|
+//! | `bind FD` | takes the map of this file descriptor of the writer; `EBUSY` when there is one |
+//! | `replace FD` | the same, in place of another |
+//! | `unbind` | lets go of it |
+//! | `log N` | logs N samples, a power of two; 0 = none |
+//!
+//! Reading gives a header, then the records of the log (`wire::bind`).
 
-use kernel::{
-    fs::File,
-    miscdevice::{MiscDevice, MiscDeviceOptions, MiscDeviceRegistration},
-    prelude::*,
-    uaccess::{UserPtr, UserSlice},
-};
+use kernel::{prelude::*, uaccess::UserSliceWriter};
 
 mod kapi;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right
 #[path = "../wire/src/lib.rs"]
 mod wire;
 
-use kapi::int_map;
-use wire::bind::{self, Seen};
+use kapi::{
+    device::{self, Registration},
+    int_map,
+};
+use wire::bind::{Command, Header, Seen};
 
 module! {
     type: Module,
@@ -35,73 +42,65 @@ module! {
 
 struct Device;
 
-#[vtable]
-impl MiscDevice for Device {
-    type Ptr = ();
+impl device::Device for Device {
+    const NAME: &'static CStr = c"fathom_int";
 
-    fn open(_file: &File, _misc: &MiscDeviceRegistration<Self>) -> Result {
-        if !int_map::may_bind() {
-            return Err(EPERM);
+    fn open() -> Result {
+        if int_map::may_bind() {
+            Ok(())
+        } else {
+            Err(EPERM)
+        }
+    }
+
+    fn write(command: &[u8]) -> Result {
+        match Command::parse(command).ok_or(EINVAL)? {
+            Command::Bind { fd, replace } => {
+                let id = int_map::bind(fd, replace)?;
+                pr_info!("telemetry from map {}\n", id);
+            }
+            Command::Unbind => {
+                int_map::unbind()?;
+                pr_info!("no telemetry any more\n");
+            }
+            Command::Log(records) => int_map::log(records)?,
         }
         Ok(())
     }
 
-    fn ioctl(_device: (), _file: &File, command: u32, argument: usize) -> Result<isize> {
-        match command {
-            bind::BIND | bind::REPLACE => {
-                let fd = i32::try_from(argument).map_err(|_| EBADF)?;
-                let id = int_map::bind(fd, command == bind::REPLACE)?;
-                pr_info!("telemetry from map {}\n", id);
-                Ok(id)
-            }
-            bind::UNBIND => {
-                int_map::unbind()?;
-                pr_info!("no telemetry any more\n");
-                Ok(0)
-            }
-            bind::QUERY => Ok(int_map::id() as isize),
-            bind::LOG => {
-                int_map::log(u32::try_from(argument).map_err(|_| EINVAL)?)?;
-                Ok(0)
-            }
-            bind::READ => read_log(UserPtr::from_addr(argument)),
-            _ => Err(ENOTTY),
+    fn read(at: u64, to: &mut UserSliceWriter) -> Result {
+        if at == 0 && to.len() >= Header::LEN {
+            let header = Header {
+                map_id: int_map::id(),
+                lost: int_map::lost(),
+            };
+            to.write_slice(&header.bytes())?;
         }
+        while to.len() >= Seen::LEN {
+            let mut record = [[0; Seen::LEN]];
+            if int_map::read_log(&mut record) == 0 {
+                break;
+            }
+            to.write_slice(record.as_flattened())?;
+        }
+        Ok(())
     }
 }
 
-/// Hands the oldest records of the log to user space; how many.
-fn read_log(to: UserPtr) -> Result<isize> {
-    let mut writer = UserSlice::new(to, Seen::LEN * bind::READ_RECORDS).writer();
-    let mut records = 0isize;
-    while !writer.is_empty() {
-        let mut record = [[0; Seen::LEN]];
-        if int_map::read_log(&mut record) == 0 {
-            break;
-        }
-        writer.write_slice(record.as_flattened())?;
-        records = records.wrapping_add(1);
-    }
-    Ok(records)
-}
-
-#[pin_data(PinnedDrop)]
 struct Module {
-    #[pin]
-    device: MiscDeviceRegistration<Device>,
+    _device: Registration<Device>,
 }
 
-impl kernel::InPlaceModule for Module {
-    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            device <- MiscDeviceRegistration::register(MiscDeviceOptions { name: c"fathom_int" }),
+impl kernel::Module for Module {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Self {
+            _device: Registration::new(module)?,
         })
     }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Module {
-    fn drop(self: Pin<&mut Self>) {
+impl Drop for Module {
+    fn drop(&mut self) {
         // No law can be looking (they depend on this module), and nobody holds the device open (that
         // keeps the module, too).
         let _ = int_map::unbind();

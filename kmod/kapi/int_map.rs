@@ -57,6 +57,12 @@ pub fn log(records: u32) -> Result {
     to_result(unsafe { bindings::fathom_log_size(records) })
 }
 
+/// Samples that found the log full since it was begun.
+pub fn lost() -> u32 {
+    // SAFETY: no condition.
+    unsafe { bindings::fathom_log_lost() }
+}
+
 /// The oldest records of the log, which are gone from it then; how many.
 pub fn read_log(to: &mut [[u8; Seen::LEN]]) -> usize {
     const { assert!(size_of::<bindings::fathom_seen>() == Seen::LEN) };

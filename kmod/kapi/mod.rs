@@ -6,6 +6,7 @@
 //! * `plain`: what may live in a socket's private area.
 //! * `param`: module parameters with bounds.
 //! * `storage`: the telemetry that eBPF left in a socket's storage; `int_map`: the map that it lives in.
+//! * `device`: a character device that takes text and gives bytes.
 //! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration.
 //!
 //! All `unsafe` of the project's modules is in this folder, each block with the reason why it holds.
@@ -18,6 +19,8 @@
 
 #[cfg(feature = "single")]
 pub mod cong;
+#[cfg(feature = "int")]
+pub mod device;
 #[cfg(feature = "int")]
 pub mod int_map;
 #[cfg(feature = "single")]

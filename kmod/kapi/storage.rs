@@ -76,8 +76,9 @@ impl<'a> Record<'a> {
     /// A copy of what eBPF writes, when nobody wrote meanwhile.
     fn head(&self) -> Option<Head> {
         // SAFETY: valid by the invariant; volatile, as a tc program may be writing.
-        let generation =
-            || unsafe { core::ptr::read_volatile(&raw const (*self.data.as_ptr()).head.generation) };
+        let generation = || unsafe {
+            core::ptr::read_volatile(&raw const (*self.data.as_ptr()).head.generation)
+        };
         let before = generation();
         smp_rmb();
         // SAFETY: valid by the invariant; integers only, and a torn copy is thrown away below.
@@ -91,7 +92,9 @@ impl<'a> Record<'a> {
         // SAFETY: a bool of C that is only ever 0 or 1, written once, whole.
         if unsafe { core::ptr::read_volatile(&raw const bindings::fathom_int_logging) } {
             // SAFETY: the socket is live; a sample has the 40 bytes that are copied.
-            unsafe { bindings::fathom_int_seen(self.sk.as_raw(), ack, (&raw const *sample).cast()) };
+            unsafe {
+                bindings::fathom_int_seen(self.sk.as_raw(), ack, (&raw const *sample).cast())
+            };
         }
     }
 }

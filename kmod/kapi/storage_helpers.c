@@ -103,6 +103,7 @@ EXPORT_SYMBOL_GPL(fathom_int_storage);
 
 static DECLARE_KFIFO_PTR(fathom_log, struct fathom_seen);
 static DEFINE_SPINLOCK(fathom_log_lock);
+static u32 fathom_lost;
 bool fathom_int_logging;
 EXPORT_SYMBOL_GPL(fathom_int_logging);
 
@@ -121,6 +122,7 @@ int fathom_log_size(u32 records)
 	spin_lock_bh(&fathom_log_lock);
 	old = fathom_log;
 	fathom_log = log;
+	fathom_lost = 0;
 	WRITE_ONCE(fathom_int_logging, records != 0);
 	spin_unlock_bh(&fathom_log_lock);
 	mutex_unlock(&fathom_lock);
@@ -139,6 +141,8 @@ u32 fathom_log_read(struct fathom_seen *to, u32 records)
 	return n;
 }
 
+u32 fathom_log_lost(void) { return READ_ONCE(fathom_lost); }
+
 /* A full log keeps what it has: a gap at the end can be seen by whoever counts, one inside cannot. */
 void fathom_int_seen(const struct sock *sk, u32 ack, const u8 *sample)
 {
@@ -151,8 +155,8 @@ void fathom_int_seen(const struct sock *sk, u32 ack, const u8 *sample)
 
 	memcpy(seen.sample, sample, sizeof(seen.sample));
 	spin_lock_bh(&fathom_log_lock);
-	if (kfifo_initialized(&fathom_log))
-		kfifo_put(&fathom_log, seen);
+	if (kfifo_initialized(&fathom_log) && !kfifo_put(&fathom_log, seen))
+		fathom_lost++;
 	spin_unlock_bh(&fathom_log_lock);
 }
 EXPORT_SYMBOL_GPL(fathom_int_seen);

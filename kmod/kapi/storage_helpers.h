@@ -22,5 +22,6 @@ void *fathom_int_storage(const struct sock *sk);
 
 int fathom_log_size(u32 records);
 u32 fathom_log_read(struct fathom_seen *to, u32 records);
+u32 fathom_log_lost(void);
 extern bool fathom_int_logging;
 void fathom_int_seen(const struct sock *sk, u32 ack, const u8 *sample);

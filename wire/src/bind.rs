@@ -1,31 +1,91 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How user space talks to `tcp_int`: the commands of its device `/dev/fathom_int`, and the records of
-//! its log. Arguments are numbers, but for [`READ`].
+//! How user space talks to `tcp_int`: commands as text, written to its device, and what is read from
+//! it: a header, then records of samples that laws took.
 
-/// The device's name under `/dev`.
-pub const DEVICE: &str = "fathom_int";
+/// The device.
+pub const DEVICE: &str = "/dev/fathom_int";
 
-/// A command without data in the kernel's numbering: `_IO('F', number)`.
-const fn io(number: u32) -> u32 {
-    ((b'F' as u32) << 8) | number
+/// What the device may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `bind FD` or `replace FD`: take the map of this file descriptor.
+    Bind {
+        /// Of the process that writes.
+        fd: i32,
+        /// In place of another.
+        replace: bool,
+    },
+    /// `unbind`: let go of the map.
+    Unbind,
+    /// `log N`: log so many samples and forget those logged so far; 0 = end it.
+    Log(u32),
 }
 
-/// Take the map of this file descriptor; answers with the map's id.
-pub const BIND: u32 = io(0x71);
-/// The same, in place of another.
-pub const REPLACE: u32 = io(0x72);
-/// Let go of the map.
-pub const UNBIND: u32 = io(0x73);
-/// The id of the map; 0 = none.
-pub const QUERY: u32 = io(0x74);
-/// Log so many samples, a power of two, and forget those logged so far; 0 = end it.
-pub const LOG: u32 = io(0x75);
+impl Command {
+    /// Reads a command; a newline may follow.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        if text == b"unbind" {
+            return Some(Self::Unbind);
+        }
+        if let Some(number) = text.strip_prefix(b"log ") {
+            return decimal(number).map(Self::Log);
+        }
+        let (number, replace) = match text.strip_prefix(b"bind ") {
+            Some(number) => (number, false),
+            None => (text.strip_prefix(b"replace ")?, true),
+        };
+        let fd = i32::try_from(decimal(number)?).ok()?;
+        Some(Self::Bind { fd, replace })
+    }
+}
 
-/// Records that one [`READ`] asks for.
-pub const READ_RECORDS: usize = 64;
-/// Take the oldest records off the log, into memory for [`READ_RECORDS`] of them; answers how many.
-pub const READ: u32 = (2 << 30) | ((READ_RECORDS * Seen::LEN) as u32) << 16 | io(0x76);
+fn decimal(text: &[u8]) -> Option<u32> {
+    let mut value = 0u32;
+    if text.is_empty() {
+        return None;
+    }
+    for byte in text {
+        let digit = match byte {
+            b'0'..=b'9' => u32::from(byte.wrapping_sub(b'0')),
+            _ => return None,
+        };
+        value = value.checked_mul(10)?.checked_add(digit)?;
+    }
+    Some(value)
+}
+
+/// What stands first in the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The id of the map; 0 = none.
+    pub map_id: u32,
+    /// Samples that found the log full.
+    pub lost: u32,
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = 8;
+
+    /// As it is read.
+    #[must_use]
+    pub const fn bytes(&self) -> [u8; Self::LEN] {
+        (((self.lost as u64) << 32) | self.map_id as u64).to_le_bytes()
+    }
+
+    /// From what was read.
+    #[must_use]
+    pub const fn parse(bytes: [u8; Self::LEN]) -> Self {
+        let word = u64::from_le_bytes(bytes);
+        Self {
+            map_id: word as u32,
+            lost: (word >> 32) as u32,
+        }
+    }
+}
 
 /// One record of the log: a sample that a law was given. Host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,5 +122,40 @@ impl Seen {
             remote_port: u16::from_ne_bytes(*remote),
             sample: *rest.first_chunk()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands() {
+        let bind = |fd, replace| Some(Command::Bind { fd, replace });
+        assert_eq!(Command::parse(b"bind 7\n"), bind(7, false));
+        assert_eq!(Command::parse(b"replace 2147483647"), bind(i32::MAX, true));
+        assert_eq!(Command::parse(b"unbind"), Some(Command::Unbind));
+        assert_eq!(Command::parse(b"log 0"), Some(Command::Log(0)));
+        for bad in [
+            "",
+            "bind",
+            "bind ",
+            "bind -1",
+            "bind 2147483648",
+            "bind 7 ",
+            "log x",
+            "log 4294967296",
+        ] {
+            assert_eq!(Command::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn header() {
+        let header = Header {
+            map_id: 0x1234_5678,
+            lost: 9,
+        };
+        assert_eq!(Header::parse(header.bytes()), header);
     }
 }

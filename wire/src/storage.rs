@@ -351,8 +351,10 @@ pub struct Storage {
     pub path: u8,
     /// 1 = `tagged` says something.
     pub tagging: u8,
+    /// 1 = the segment that room was asked for has payload.
+    pub payload: u8,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: u8,
     /// What the next segment brings back.
     pub echo: Echo,
     /// What happened so far.
@@ -434,6 +436,7 @@ impl Storage {
         tagged: 0,
         path: 0,
         tagging: 0,
+        payload: 0,
         reserved: 0,
         echo: Echo {
             format: 0,
@@ -594,7 +597,9 @@ impl Storage {
         match Format::from_code(self.head.format) {
             Some(Format::Mpd) => mpd::LEN as u8,
             Some(Format::Bottleneck) => bottleneck::LEN as u8,
-            Some(Format::Stack) => stack::len((self.head.slots as usize).min(stack::MAX_SLOTS)) as u8,
+            Some(Format::Stack) => {
+                stack::len((self.head.slots as usize).min(stack::MAX_SLOTS)) as u8
+            }
             None => 0,
         }
     }
