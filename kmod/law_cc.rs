@@ -7,29 +7,50 @@
 
 use crate::{
     kapi::{
-        cong::{CongestionControl, Info},
+        cong::{CongestionControl, Info, Registration},
+        param,
         plain::Plain,
         sock::{CaState, RateSample, Sock},
     },
-    laws::{Ack, Int, Law, Path},
+    laws::{math::CWND_SHIFT, Ack, ConfigError, Int, Law, Path},
 };
 use core::marker::PhantomData;
 use kernel::{prelude::*, sync::SetOnce};
 
-/// What a module says about its law: the parameters it was loaded with, checked.
+/// What a module says about its law.
 pub(crate) trait Tenant: 'static {
     /// The law.
     type Law: Law + Plain;
 
-    /// Set once, before the congestion control is registered.
-    fn settings() -> &'static SetOnce<Settings<Self::Law>>;
+    /// The module's parameters, as they were given.
+    type Values: Copy;
 
-    /// The base RTT that the law goes by at present, microseconds, for `ss -i`.
-    fn base_rtt_us(law: &Self::Law) -> u32;
+    /// Does the law read in-band telemetry?
+    const TELEMETRY: bool;
 
-    /// How congested the law believes the path to be, 256 = exactly full; `ss -i` shows it as the
-    /// pacing gain, in units of 1.
-    fn gauge(law: &Self::Law) -> u32;
+    /// The parameters, checked.
+    ///
+    /// # Errors
+    ///
+    /// Names the first one that is out of bounds.
+    fn settings(values: &Self::Values) -> Result<Settings<Self::Law>, ConfigError>;
+
+    /// Where they are; set once, before the congestion control is registered.
+    fn loaded() -> &'static SetOnce<Settings<Self::Law>>;
+
+    /// The base RTT that the law goes by at present, ns, for `ss -i`.
+    fn base_rtt_ns(law: &Self::Law) -> u32;
+
+    /// The delay that the law aims at, ns; 0 for a law that has none.
+    fn target_ns(_law: &Self::Law, _settings: &Settings<Self::Law>) -> u32 {
+        0
+    }
+
+    /// How congested the law believes the path to be, 256 = exactly full; 0 for a law that has a target
+    /// instead. `ss -i` shows it as the pacing gain, in units of 1.
+    fn gauge(_law: &Self::Law) -> u32 {
+        0
+    }
 }
 
 /// The parameters of a module.
@@ -40,6 +61,24 @@ pub(crate) struct Settings<L: Law> {
     pub(crate) line_rate: u64,
     /// Base RTT, ns; 0 = learn it.
     pub(crate) base_rtt_ns: u32,
+    /// Start from [`GENTLE`], whatever the law starts from.
+    pub(crate) gentle: bool,
+}
+
+/// The first window of a gentle start, packets: one that a receiver acknowledges at once.
+const GENTLE: u64 = 2;
+
+/// Checks the parameters and registers the congestion control.
+///
+/// # Errors
+///
+/// `EINVAL` when a parameter is out of bounds, and the log says which; those of [`Registration::new`].
+pub(crate) fn register<T: Tenant>(
+    module: &'static ThisModule,
+    values: &T::Values,
+) -> Result<Registration<LawCc<T>>> {
+    T::loaded().populate(T::settings(values).map_err(param::refuse)?);
+    Registration::new(module)
 }
 
 /// The private area of a socket.
@@ -90,6 +129,7 @@ fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
 }
 
 /// Hands all of the law's answer to TCP.
+#[inline(never)]
 fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
     set_window(sk, law, 1);
     sk.set_pacing_rate(law.pacing_rate(params));
@@ -97,7 +137,7 @@ fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
 
 impl<T: Tenant> LawCc<T> {
     fn settings() -> Option<&'static Settings<T::Law>> {
-        T::settings().as_ref()
+        T::loaded().as_ref()
     }
 }
 
@@ -115,6 +155,12 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         ca.mss = path.mss;
         ca.bytes_acked = sk.bytes_acked();
         ca.law.start(&settings.law, &path, sk.clock_ns());
+        if settings.gentle {
+            let cwnd = ca.law.cwnd().min(GENTLE << CWND_SHIFT);
+            ca.law.window_mut().set(cwnd, 1, cwnd);
+            // There is nothing to undo; the law takes its window for what it is now.
+            ca.law.on_undo(&settings.law);
+        }
         sk.need_pacing();
         sk.set_ssthresh(ca.law.ssthresh());
         apply(sk, &ca.law, &settings.law);
@@ -204,11 +250,13 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
 
     fn get_info(ca: &Self::State) -> Option<Info> {
         let settings = Self::settings()?;
+        let base_rtt_ns = T::base_rtt_ns(&ca.law);
+        let target = u64::from(T::target_ns(&ca.law, settings)) << 8;
         Some(Info {
             bw_bytes_per_s: ca.law.pacing_rate(&settings.law),
-            min_rtt_us: T::base_rtt_us(&ca.law),
+            min_rtt_us: base_rtt_ns / 1000,
             pacing_gain: T::gauge(&ca.law),
-            cwnd_gain: 256,
+            cwnd_gain: target.checked_div(base_rtt_ns.into()).unwrap_or(0) as u32,
         })
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! θ-PowerTCP (NSDI'22, §3.5 and Appendix D) as a congestion control: `theta_powertcp`.
 //!
-//! The window follows the path's power, measured by round-trip times alone; see the law itself in
-//! `laws/src/theta_powertcp.rs`. Here are its parameters and nothing else.
+//! It believes that the window a path can take is what it takes now, divided by the path's power: how
+//! full it is times how fast it fills, both read from round-trip times. It needs no switch. The law is in
+//! `laws/src/theta_powertcp.rs`; here are its parameters and nothing else.
 
 use kernel::{prelude::*, sync::SetOnce};
 
+#[macro_use]
 mod kapi;
 mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
@@ -16,53 +18,60 @@ use kapi::{cong::Registration, param};
 use law_cc::{LawCc, Settings, Tenant};
 use laws::{
     theta_powertcp::{Config, POWER_SHIFT},
-    ThetaPowerTcp,
+    ConfigError, Law, ThetaPowerTcp,
 };
 
-module! {
-    type: Module,
+law_module! {
     name: "tcp_theta_powertcp",
-    authors: ["The Fathom authors"],
     description: "theta-PowerTCP congestion control (no switch support needed)",
-    license: "GPL",
-    alias: ["tcp_theta_powertcp"],
     params: {
-        host_mbps: u32 {
-            default: 0,
-            description: "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)",
-        },
-        base_rtt_us: u32 {
-            default: 0,
-            description: "base RTT of a full-size packet, us (0: learn it; 1 to 1000000)",
-        },
-        gamma_percent: u32 {
-            default: 90,
-            description: "weight of the new window against the old, percent (1 to 100)",
-        },
-        flows_per_host: u32 {
-            default: 10,
-            description: "flows expected to share the link: additive increase is its BDP over this (1 to 1000)",
-        },
-        gentle_start: u32 {
-            default: 0,
-            description: "0: first round at line rate, 1: from ten packets, doubling",
-        },
-    },
+        host_mbps: 0, "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)";
+        base_rtt_us: 0, "base RTT of a full-size packet, us (0: learn it; 1 to 1000000)";
+        gamma_percent: 90, "weight of the new window against the old, percent (1 to 100)";
+        flows_per_host: 10, "flows expected to share the link: additive increase is its BDP over this (1 to 1000)";
+        gentle_start: 0, "0: first round at line rate, 1: from ten packets, doubling";
+        min_cwnd_millipackets: 10, "least window, thousandths of a packet (1 to 1000)";
+        max_cwnd_packets: 262144, "largest window, packets (2 to 262144)";
+        probe_interval_us: 100000, "how long a learned base RTT stays fresh, us (0: for ever; 1000 to 10000000)";
+        base_rtt_margin_ns: 0, "added to a learned base RTT for hosts that jitter, ns (0 to 60000)";
+        ecn: 1, "1: answer ECN marks as DCTCP does, 0: leave them";
+    }
 }
 
-struct Theta;
+struct Cc;
 
 static SETTINGS: SetOnce<Settings<ThetaPowerTcp>> = SetOnce::new();
 
-impl Tenant for Theta {
+impl Tenant for Cc {
     type Law = ThetaPowerTcp;
+    type Values = Values;
+    const TELEMETRY: bool = false;
 
-    fn settings() -> &'static SetOnce<Settings<ThetaPowerTcp>> {
+    #[inline(never)]
+    fn settings(v: &Values) -> Result<Settings<ThetaPowerTcp>, ConfigError> {
+        Ok(Settings {
+            law: ThetaPowerTcp::prepare(&Config {
+                gamma_percent: v.gamma_percent,
+                flows_per_host: v.flows_per_host,
+                gentle_start: v.gentle_start,
+                min_cwnd_millipackets: v.min_cwnd_millipackets,
+                max_cwnd_packets: v.max_cwnd_packets,
+                probe_interval_us: v.probe_interval_us,
+                base_rtt_margin_ns: v.base_rtt_margin_ns,
+                ecn: v.ecn,
+            })?,
+            line_rate: param::line_rate(v.host_mbps)?,
+            base_rtt_ns: param::base_rtt_ns(v.base_rtt_us)?,
+            gentle: false,
+        })
+    }
+
+    fn loaded() -> &'static SetOnce<Settings<ThetaPowerTcp>> {
         &SETTINGS
     }
 
-    fn base_rtt_us(law: &ThetaPowerTcp) -> u32 {
-        law.base_rtt_ns() / 1000
+    fn base_rtt_ns(law: &ThetaPowerTcp) -> u32 {
+        law.base_rtt_ns()
     }
 
     fn gauge(law: &ThetaPowerTcp) -> u32 {
@@ -71,24 +80,14 @@ impl Tenant for Theta {
 }
 
 struct Module {
-    _registration: Registration<LawCc<Theta>>,
+    _registration: Registration<LawCc<Cc>>,
 }
 
 impl kernel::Module for Module {
+    #[link_section = ".init.text"]
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let config = Config {
-            gamma_percent: *module_parameters::gamma_percent.value(),
-            flows_per_host: *module_parameters::flows_per_host.value(),
-            gentle_start: *module_parameters::gentle_start.value(),
-            ..Config::default()
-        };
-        SETTINGS.populate(Settings {
-            law: param::law::<ThetaPowerTcp>(&config)?,
-            line_rate: param::line_rate(*module_parameters::host_mbps.value())?,
-            base_rtt_ns: param::base_rtt_ns(*module_parameters::base_rtt_us.value())?,
-        });
         Ok(Self {
-            _registration: Registration::new(module)?,
+            _registration: law_cc::register::<Cc>(module, &Values::loaded())?,
         })
     }
 }

@@ -24,6 +24,7 @@ pub mod device;
 #[cfg(feature = "int")]
 pub mod int_map;
 #[cfg(feature = "single")]
+#[macro_use]
 pub mod param;
 #[cfg(feature = "single")]
 pub mod plain;

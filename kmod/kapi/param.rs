@@ -1,14 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Module parameters with bounds.
 //!
-//! `module!` parses integers; what a value may be is said here and in the laws, once, and a value
-//! outside is refused when the module is loaded, with a line in the kernel log that names the
-//! parameter, the value and the bounds.
+//! `module!` parses integers; what a value may be is said in the laws, once, and a value outside is
+//! refused when the module is loaded, with a line in the kernel log that names the parameter, the value
+//! and the bounds.
 
-use crate::laws::{ConfigError, Law};
+use crate::laws::ConfigError;
 use kernel::prelude::*;
 
-fn refuse(e: ConfigError) -> Error {
+/// The module of a law: its name, its description, and its parameters, each with its default and what
+/// it is. Makes `module!`, and a `Values` with a field per parameter.
+macro_rules! law_module {
+    (
+        name: $name:tt,
+        description: $about:tt,
+        params: { $( $param:ident: $default:tt, $what:tt; )+ }
+    ) => {
+        kernel::prelude::module! {
+            type: Module,
+            name: $name,
+            authors: ["The Fathom authors"],
+            description: $about,
+            license: "GPL",
+            alias: [$name],
+            params: { $( $param: u32 { default: $default, description: $what, }, )+ },
+        }
+
+        /// The value of each parameter.
+        #[derive(Clone, Copy)]
+        pub(crate) struct Values {
+            $( $param: u32, )+
+        }
+
+        impl Values {
+            /// As the module was loaded.
+            fn loaded() -> Self {
+                Self { $( $param: *module_parameters::$param.value(), )+ }
+            }
+        }
+    };
+}
+
+/// Says in the log what is wrong with a parameter.
+pub fn refuse(e: ConfigError) -> Error {
     pr_err!(
         "parameter {}={} is out of range, expected {} to {}\n",
         e.field,
@@ -19,22 +53,13 @@ fn refuse(e: ConfigError) -> Error {
     EINVAL
 }
 
-/// The law's own parameters, checked.
-///
-/// # Errors
-///
-/// `EINVAL` when one is out of bounds; the log says which.
-pub fn law<L: Law>(config: &L::Config) -> Result<L::Params> {
-    L::prepare(config).map_err(refuse)
-}
-
 /// `host_mbps` as bytes a second; 0 stays 0, "not given".
 ///
 /// # Errors
 ///
-/// `EINVAL` beyond 10 Tbit/s.
-pub fn line_rate(host_mbps: u32) -> Result<u64> {
-    let mbps = ConfigError::check("host_mbps", host_mbps, 0, 10_000_000).map_err(refuse)?;
+/// Beyond 10 Tbit/s.
+pub fn line_rate(host_mbps: u32) -> Result<u64, ConfigError> {
+    let mbps = ConfigError::check("host_mbps", host_mbps, 0, 10_000_000)?;
     Ok(u64::from(mbps).saturating_mul(125_000))
 }
 
@@ -42,8 +67,17 @@ pub fn line_rate(host_mbps: u32) -> Result<u64> {
 ///
 /// # Errors
 ///
-/// `EINVAL` beyond one second.
-pub fn base_rtt_ns(base_rtt_us: u32) -> Result<u32> {
-    let us = ConfigError::check("base_rtt_us", base_rtt_us, 0, 1_000_000).map_err(refuse)?;
+/// Beyond one second.
+pub fn base_rtt_ns(base_rtt_us: u32) -> Result<u32, ConfigError> {
+    let us = ConfigError::check("base_rtt_us", base_rtt_us, 0, 1_000_000)?;
     Ok(us.saturating_mul(1000))
+}
+
+/// A parameter that is 0 or 1.
+///
+/// # Errors
+///
+/// When it is neither.
+pub fn flag(name: &'static str, value: u32) -> Result<bool, ConfigError> {
+    Ok(ConfigError::check(name, value, 0, 1)? != 0)
 }

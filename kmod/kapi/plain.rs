@@ -22,7 +22,20 @@ pub unsafe trait Plain: Copy + 'static {}
 // SAFETY: the unit type has no bytes.
 unsafe impl Plain for () {}
 
-// SAFETY: integers alone (see its definition); zero is "not started".
+// SAFETY (all five): integers alone (see their definitions); zero is "not started".
+#[cfg(feature = "hpcc")]
+unsafe impl Plain for crate::laws::Hpcc {}
+// SAFETY: as above.
+#[cfg(feature = "poseidon")]
+unsafe impl Plain for crate::laws::Poseidon {}
+// SAFETY: as above.
+#[cfg(feature = "powertcp")]
+unsafe impl Plain for crate::laws::PowerTcp {}
+// SAFETY: as above.
+#[cfg(feature = "swift")]
+unsafe impl Plain for crate::laws::Swift {}
+// SAFETY: as above.
+#[cfg(feature = "theta_powertcp")]
 unsafe impl Plain for crate::laws::ThetaPowerTcp {}
 
 // SAFETY: a law that is plain, and integers beside it.

@@ -410,6 +410,7 @@ impl Law for Hpcc {
     type Params = Params;
     const NAME: &'static str = "hpcc";
 
+    #[inline(never)]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         let eta = check("eta_percent", c.eta_percent, 50, 99)?;
@@ -434,6 +435,7 @@ impl Law for Hpcc {
         })
     }
 
+    #[inline(never)]
     fn start(&mut self, params: &Params, path: &Path, _now_ns: u64) {
         *self = Self {
             base: BaseRtt::new(path),
@@ -445,6 +447,7 @@ impl Law for Hpcc {
         self.follow();
     }
 
+    #[inline(never)]
     fn path_changed(&mut self, _params: &Params, path: &Path) {
         if self.started() {
             self.window.set_path(path);
@@ -482,6 +485,7 @@ impl Law for Hpcc {
         self.steady_ack(params, ack, util, interval.dt_ns.get())
     }
 
+    #[inline(never)]
     fn on_loss(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             self.window.halve(params.min_cwnd);
@@ -489,6 +493,7 @@ impl Law for Hpcc {
         }
     }
 
+    #[inline(never)]
     fn on_timeout(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             self.window.collapse(params.min_cwnd);
@@ -496,11 +501,13 @@ impl Law for Hpcc {
         }
     }
 
+    #[inline(never)]
     fn on_undo(&mut self, _params: &Params) {
         self.window.undo();
         self.follow();
     }
 
+    #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             let cwnd = self.window.cwnd().min(self.host_bdp);

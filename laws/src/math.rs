@@ -44,6 +44,7 @@ pub const fn mul_high(a: u64, b: u64) -> u64 {
 ///
 /// One machine division when the product fits 64 bits; otherwise a 64-step restoring division, for
 /// rare paths only.
+#[inline(never)]
 #[must_use]
 pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let wide = (a as u128).wrapping_mul(b as u128);

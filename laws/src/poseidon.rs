@@ -574,6 +574,7 @@ impl Law for Poseidon {
     type Params = Params;
     const NAME: &'static str = "poseidon";
 
+    #[inline(never)]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         if c.p_ns != 0 {
@@ -657,6 +658,7 @@ impl Law for Poseidon {
         })
     }
 
+    #[inline(never)]
     fn start(&mut self, params: &Params, path: &Path, now_ns: u64) {
         *self = Self {
             window: Window::new(path, params.initial_cwnd.min(params.max_cwnd)),
@@ -669,6 +671,7 @@ impl Law for Poseidon {
         self.set_target(params, path);
     }
 
+    #[inline(never)]
     fn path_changed(&mut self, params: &Params, path: &Path) {
         if self.started() {
             self.window.set_path(path);
@@ -705,6 +708,7 @@ impl Law for Poseidon {
     }
 
     /// Algorithm 2, FastRecovery.
+    #[inline(never)]
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
             self.window.forget_timeouts();
@@ -716,6 +720,7 @@ impl Law for Poseidon {
     }
 
     /// Algorithm 2, RetransmitTimeout.
+    #[inline(never)]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
             if self.window.timeouts() == 0 {
@@ -729,6 +734,7 @@ impl Law for Poseidon {
         }
     }
 
+    #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             // What was learned about the others is old; half of it is kept, as for a loss.

@@ -338,14 +338,17 @@ impl Law for PowerTcp {
     type Params = Params;
     const NAME: &'static str = "powertcp";
 
+    #[inline(never)]
     fn prepare(config: &Config) -> Result<Params, ConfigError> {
         ThetaPowerTcp::prepare(config)
     }
 
+    #[inline(never)]
     fn start(&mut self, params: &Params, path: &Path, now_ns: u64) {
         self.theta.start(params, path, now_ns);
     }
 
+    #[inline(never)]
     fn path_changed(&mut self, params: &Params, path: &Path) {
         self.theta.path_changed(params, path);
     }
@@ -383,21 +386,25 @@ impl Law for PowerTcp {
         self.steady_ack(params, ack, power, interval.dt_ns)
     }
 
+    #[inline(never)]
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_loss(params, now_ns);
         self.reset_stage();
     }
 
+    #[inline(never)]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_timeout(params, now_ns);
         self.reset_stage();
     }
 
+    #[inline(never)]
     fn on_undo(&mut self, params: &Params) {
         self.theta.on_undo(params);
         self.reset_stage();
     }
 
+    #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_idle_restart(params, now_ns);
         self.theta.power = 0;

@@ -336,6 +336,7 @@ impl Law for Swift {
     type Params = Params;
     const NAME: &'static str = "swift";
 
+    #[inline(never)]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         if c.base_target_ns != 0 {
@@ -386,6 +387,7 @@ impl Law for Swift {
         })
     }
 
+    #[inline(never)]
     fn start(&mut self, params: &Params, path: &Path, now_ns: u64) {
         *self = Self {
             window: Window::new(path, params.initial_cwnd.min(params.max_cwnd)),
@@ -399,6 +401,7 @@ impl Law for Swift {
         self.set_path_target(params);
     }
 
+    #[inline(never)]
     fn path_changed(&mut self, params: &Params, path: &Path) {
         if self.started() {
             self.window.set_path(path);
@@ -436,6 +439,7 @@ impl Law for Swift {
     }
 
     /// Algorithm 1, On Fast Recovery.
+    #[inline(never)]
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
             self.window.forget_timeouts();
@@ -447,6 +451,7 @@ impl Law for Swift {
     }
 
     /// Algorithm 1, On Retransmit Timeout.
+    #[inline(never)]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
             if self.window.timeouts() == 0 {
@@ -460,11 +465,13 @@ impl Law for Swift {
         }
     }
 
+    #[inline(never)]
     fn on_undo(&mut self, _params: &Params) {
         self.window.undo();
         self.reference = self.window.cwnd();
     }
 
+    #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             let cwnd = self.window.cwnd();

@@ -327,6 +327,7 @@ impl Law for ThetaPowerTcp {
     type Params = Params;
     const NAME: &'static str = "theta_powertcp";
 
+    #[inline(never)]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let gamma = ConfigError::check("gamma_percent", c.gamma_percent, 1, 100)?;
         let flows = ConfigError::check("flows_per_host", c.flows_per_host, 1, 1000)?;
@@ -348,6 +349,7 @@ impl Law for ThetaPowerTcp {
         })
     }
 
+    #[inline(never)]
     fn start(&mut self, params: &Params, path: &Path, _now_ns: u64) {
         let mut path = *path;
         path.clock_ns = path.clock_ns.saturating_add(params.margin_ns);
@@ -365,6 +367,7 @@ impl Law for ThetaPowerTcp {
         self.old_cwnd = self.window.cwnd();
     }
 
+    #[inline(never)]
     fn path_changed(&mut self, params: &Params, path: &Path) {
         if !self.started() {
             return;
@@ -427,6 +430,7 @@ impl Law for ThetaPowerTcp {
         true
     }
 
+    #[inline(never)]
     fn on_loss(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             self.flags &= !FLAG_GENTLE;
@@ -435,6 +439,7 @@ impl Law for ThetaPowerTcp {
         }
     }
 
+    #[inline(never)]
     fn on_timeout(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             self.flags &= !FLAG_GENTLE;
@@ -443,11 +448,13 @@ impl Law for ThetaPowerTcp {
         }
     }
 
+    #[inline(never)]
     fn on_undo(&mut self, _params: &Params) {
         self.window.undo();
         self.old_cwnd = self.window.cwnd();
     }
 
+    #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             // Nothing is known of the path any more: as a new flow, but not faster than before.
