@@ -41,7 +41,8 @@ update: ## look up anew which kernel Debian's backports offer
 	@scripts/paths $(BUILD)/paths
 
 .PHONY: tools
-tools: setup ## build/bin/fathom, and the program inside lab and VM
+tools: setup ## build/bin/fathom, the eBPF programs, and the program inside lab and VM
+	@scripts/bpf $(BUILD)/bin/fathom-int.bpf
 	@scripts/cargo build --quiet --release --locked -p fathom -p fathom-init
 	@mkdir -p $(BUILD)/bin
 	@. scripts/lib.sh; for b in fathom fathom-init; do \

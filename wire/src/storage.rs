@@ -18,10 +18,14 @@ use super::hello::Hello;
 use super::mpd::{self, EchoWord, Missing, Word};
 use super::option::{Parsed, Reason};
 use super::{bottleneck, hop, stack, Format, MAX_BODY, MAX_LEN};
+use core::mem::offset_of;
 
 /// What [`Storage::version`] has to be. Any change of layout or meaning is a new version; a reader
 /// that finds another takes it for a socket without telemetry.
 pub const VERSION: u16 = 1;
+
+/// Bytes of a [`Storage`]: the size of the map's values.
+pub const SIZE: usize = 348;
 
 /// Words of [`Storage::history`]: eight hops of six words, and one.
 pub const HISTORY_WORDS: usize = 50;
@@ -100,6 +104,21 @@ impl Sample {
         reserved: 0,
         body: [0; MAX_BODY],
     };
+
+    /// From its bytes, as the log of `tcp_int` has them.
+    #[inline]
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 40]) -> Self {
+        let [format, missing, hops, reserved] = field(bytes, 4);
+        Self {
+            ack: u32::from_ne_bytes(field(bytes, 0)),
+            format,
+            missing,
+            hops,
+            reserved,
+            body: field(bytes, 8),
+        }
+    }
 
     /// In bytes and ns; `shift` is [`Storage::shift`]. None when there is no sample.
     #[inline]
@@ -244,6 +263,15 @@ impl Echo {
     }
 }
 
+/// `N` bytes at `at`.
+#[inline(always)]
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    match bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) => *bytes,
+        None => [0; N],
+    }
+}
+
 /// An option to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Out {
@@ -368,7 +396,7 @@ const _: () = {
     assert!(core::mem::size_of::<Sample>() == 40);
     assert!(core::mem::size_of::<Echo>() == 36);
     assert!(core::mem::size_of::<Head>() == 56);
-    assert!(core::mem::size_of::<Storage>() == 348);
+    assert!(core::mem::size_of::<Storage>() == SIZE);
     assert!(core::mem::offset_of!(Head, sample) == 16);
     assert!(core::mem::offset_of!(Storage, echo) == 64);
     assert!(core::mem::offset_of!(Storage, counters) == 100);
@@ -454,6 +482,38 @@ impl Storage {
         },
         history: [0; HISTORY_WORDS],
     };
+
+    /// From a copy that user space made; the echo and the history stay out.
+    #[inline]
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; SIZE]) -> Self {
+        let mut storage = Self::ZERO;
+        let head = &mut storage.head;
+        head.version = u16::from_ne_bytes(field(bytes, offset_of!(Head, version)));
+        head.size = u16::from_ne_bytes(field(bytes, offset_of!(Head, size)));
+        [head.state, head.format, head.shift, head.slots] = field(bytes, offset_of!(Head, state));
+        head.generation = u32::from_ne_bytes(field(bytes, offset_of!(Head, generation)));
+        head.absent_run = u16::from_ne_bytes(field(bytes, offset_of!(Head, absent_run)));
+        [head.extra_hops, head.turn] = field(bytes, offset_of!(Head, extra_hops));
+        head.sample = Sample::from_bytes(&field(bytes, offset_of!(Head, sample)));
+        storage.tagged = u32::from_ne_bytes(field(bytes, offset_of!(Self, tagged)));
+        [storage.path, storage.tagging, storage.payload, _] = field(bytes, offset_of!(Self, path));
+        let mut counters = [0; 4 + Reason::COUNT];
+        let mut at = offset_of!(Self, counters);
+        for counter in &mut counters {
+            *counter = u32::from_ne_bytes(field(bytes, at));
+            at = at.wrapping_add(4);
+        }
+        let [samples, options, written, echoed, reasons @ ..] = counters;
+        storage.counters = Counters {
+            samples,
+            options,
+            written,
+            echoed,
+            reasons,
+        };
+        storage
+    }
 
     #[inline(always)]
     fn start(&mut self, state: State, format: Option<Format>, shift: u8) {

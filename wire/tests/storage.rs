@@ -171,7 +171,11 @@ fn a_sample_is_fresh_or_not_there() {
         "an ACK without an option has no sample"
     );
     back(&mut client, 300);
-    assert_eq!(client.head.take(400), None, "one of an earlier ACK is stale");
+    assert_eq!(
+        client.head.take(400),
+        None,
+        "one of an earlier ACK is stale"
+    );
     assert_eq!(client.head.take(300), None, "and dropped");
     back(&mut client, 500);
     assert_eq!(
@@ -206,7 +210,10 @@ fn another_format_than_the_one_agreed_upon_is_not_believed() {
         assert_eq!(client.head.take(1), None);
     }
     assert_eq!(client.counters.reasons[Reason::UNEXPECTED.index()], 3);
-    assert_eq!((client.head.absent_run, client.counters.malformed()), (3, 0));
+    assert_eq!(
+        (client.head.absent_run, client.counters.malformed()),
+        (3, 0)
+    );
 }
 
 #[test]

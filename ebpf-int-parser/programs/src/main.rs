@@ -14,6 +14,7 @@
 #![allow(internal_features)]
 
 mod packet;
+#[allow(dead_code)] // the loader uses the rest
 mod settings;
 mod sockops;
 mod tc;

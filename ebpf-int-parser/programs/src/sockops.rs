@@ -15,7 +15,7 @@
 use crate::{count, in_scope, mapped, settings, storage, Count, FlowKey, FLOWS};
 use aya_ebpf::{
     bindings::{
-        bpf_sock_ops, BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, BPF_SOCK_OPS_HDR_OPT_LEN_CB,
+        BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, BPF_SOCK_OPS_HDR_OPT_LEN_CB,
         BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG, BPF_SOCK_OPS_PARSE_HDR_OPT_CB,
         BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB, BPF_SOCK_OPS_TCP_CONNECT_CB,
         BPF_SOCK_OPS_TCP_LISTEN_CB, BPF_SOCK_OPS_WRITE_HDR_OPT_CB,
@@ -45,8 +45,9 @@ const SYNS_WITH_HELLO: u32 = 2;
 /// A field of the context.
 macro_rules! get {
     ($ctx:expr, $($field:tt)+) => {{
-        // SAFETY: the verifier turns this into a read of what the field stands for.
-        unsafe { (*$ctx.ops).$($field)+ }
+        // SAFETY: the verifier turns this into a read of what the field stands for. Volatile: once,
+        // and where it stands.
+        unsafe { core::ptr::read_volatile(&raw const (*$ctx.ops).$($field)+) }
     }};
 }
 
@@ -77,24 +78,39 @@ fn mine() -> Hello {
     Hello::new(wants, s.takes, s.shift)
 }
 
+/// One of two addresses. Both are read beforehand, whatever the family: a branch with a read on either
+/// side becomes one read at a computed address, which the verifier refuses.
 #[inline(always)]
-fn remote(ctx: &SockOpsContext) -> [u32; 4] {
+fn choose(ctx: &SockOpsContext, ip4: u32, ip6: [u32; 4]) -> [u32; 4] {
     if get!(ctx, family) == AF_INET {
-        mapped(get!(ctx, remote_ip4))
+        mapped(ip4)
     } else {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| get!(ctx, remote_ip6[i]));
-        [a, b, c, d]
+        ip6
     }
 }
 
 #[inline(always)]
+fn remote(ctx: &SockOpsContext) -> [u32; 4] {
+    let ip4 = get!(ctx, remote_ip4);
+    let ip6 = [
+        get!(ctx, remote_ip6[0]),
+        get!(ctx, remote_ip6[1]),
+        get!(ctx, remote_ip6[2]),
+        get!(ctx, remote_ip6[3]),
+    ];
+    choose(ctx, ip4, ip6)
+}
+
+#[inline(always)]
 fn local(ctx: &SockOpsContext) -> [u32; 4] {
-    if get!(ctx, family) == AF_INET {
-        mapped(get!(ctx, local_ip4))
-    } else {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| get!(ctx, local_ip6[i]));
-        [a, b, c, d]
-    }
+    let ip4 = get!(ctx, local_ip4);
+    let ip6 = [
+        get!(ctx, local_ip6[0]),
+        get!(ctx, local_ip6[1]),
+        get!(ctx, local_ip6[2]),
+        get!(ctx, local_ip6[3]),
+    ];
+    choose(ctx, ip4, ip6)
 }
 
 #[inline(always)]
@@ -405,7 +421,3 @@ fn option(ctx: &SockOpsContext, format: u8, payload: bool) -> Result<Parsed, Rea
 
 /// `-ENOSPC`: there is one, longer than any of ours.
 const NO_SPACE: i64 = -28;
-
-// Keeps the name in scope for the macro's users.
-#[allow(unused)]
-type Ops = bpf_sock_ops;

@@ -3,6 +3,7 @@
 
 mod children;
 mod initramfs;
+mod int;
 mod ktap;
 mod lab;
 mod paths;
@@ -28,6 +29,12 @@ enum Command {
     Lab(scene::Args),
     /// Run the lab's own tests (KTAP): throughput, delay and fairness on the real kernel, determinism.
     Selftest(selftest::SelftestArgs),
+    /// Load the eBPF programs that carry telemetry, attach and pin them, and hand their map to tcp_int.
+    Attach(int::AttachArgs),
+    /// Undo `attach`.
+    Detach(int::DetachArgs),
+    /// What is attached, which connections carry telemetry, and why one does not.
+    Status(int::StatusArgs),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
     Vm(vm::Args),
 }
@@ -47,6 +54,9 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Lab(args) => scene::run(&args),
         Command::Selftest(args) => selftest::run(&args),
+        Command::Attach(args) => int::attach(&args),
+        Command::Detach(args) => int::detach(&args),
+        Command::Status(args) => int::status(&args),
         Command::Vm(args) => vm::run(&args),
     };
     match result {

@@ -4,11 +4,17 @@
 use crate::scene::Row;
 use comfy_table::{presets::UTF8_HORIZONTAL_ONLY, CellAlignment, Table};
 
-/// One line per congestion control.
-pub fn of(rows: &[Row]) -> Table {
+/// An empty one.
+pub fn new(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_header([
+    table.set_header(header);
+    table
+}
+
+/// One line per congestion control.
+pub fn of(rows: &[Row]) -> Table {
+    let mut table = new(&[
         "congestion control",
         "throughput\nGbit/s",
         "of line",

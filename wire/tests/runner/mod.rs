@@ -211,7 +211,10 @@ fn sampled(v: &Vector) -> String {
     let mut storage = Storage::default();
     storage.accepted(&Hello::new(format, 0, v.number("shift") as u8), true);
     storage.segment(Ok(parsed), 7, None);
-    let sample = storage.head.take(7).and_then(|s| s.decode(storage.head.shift));
+    let sample = storage
+        .head
+        .take(7)
+        .and_then(|s| s.decode(storage.head.shift));
     match sample {
         None => "none".into(),
         Some(Telemetry::Mpd {

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Loading and attaching.
+
+use crate::settings::{Count, Settings};
+use anyhow::{Context as _, Result};
+use aya::{
+    maps::{lpm_trie::Key, LpmTrie, Map, MapData, PerCpuArray},
+    programs::tc::TcAttachOptions,
+    programs::{CgroupAttachMode, LinkOrder, SchedClassifier, SockOps, TcAttachType, Xdp},
+    Btf, Ebpf, EbpfLoader,
+};
+use std::{
+    fs::File,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// Destinations: an address and how many of its leading bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The address.
+    pub address: IpAddr,
+    /// Bits.
+    pub bits: u8,
+}
+
+impl Prefix {
+    /// Every address.
+    pub const ALL: Self = Self {
+        address: IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+        bits: 0,
+    };
+
+    fn key(self) -> Key<[u8; 16]> {
+        let (bytes, bits) = match self.address {
+            IpAddr::V4(v4) => (v4.to_ipv6_mapped().octets(), u32::from(self.bits) + 96),
+            IpAddr::V6(v6) => (v6.octets(), u32::from(self.bits)),
+        };
+        Key::new(bits, bytes)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| {
+            format!("{text:?} is no prefix; expected one such as 10.0.0.0/8 or fd00::/16")
+        })?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            None => most,
+            Some(bits) => bits
+                .parse()
+                .ok()
+                .filter(|bits| *bits <= most)
+                .ok_or_else(|| {
+                    format!("{text:?}: {bits} is no prefix length; expected 0 to {most}")
+                })?,
+        };
+        Ok(Self { address, bits })
+    }
+}
+
+/// How XDP runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before GRO: what keeps segments merging.
+    Driver,
+    /// In the stack, for drivers without; GRO has already seen the packet.
+    Generic,
+}
+
+/// What is loaded and where it is attached.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The programs, as `make` built them.
+    pub object: PathBuf,
+    /// What they are told.
+    pub settings: Settings,
+    /// Whose sockets take part.
+    pub cgroup: Option<PathBuf>,
+    /// Devices whose incoming packets tc looks at.
+    pub tc: Vec<String>,
+    /// Devices whose incoming packets XDP looks at.
+    pub xdp: Vec<(String, XdpMode)>,
+    /// Destinations that take part; none = all.
+    pub prefixes: Vec<Prefix>,
+}
+
+impl Settings {
+    fn bytes(&self) -> [u8; 8] {
+        [
+            self.wants,
+            self.takes,
+            self.shift,
+            self.extra_hops,
+            self.per_window_shift,
+            self.tc_feeds,
+            self.xdp,
+            0,
+        ]
+    }
+}
+
+/// The programs, attached. They go with this value unless they are pinned.
+pub struct Loaded(
+    pub(crate) Ebpf,
+    pub(crate) Vec<(String, aya::programs::links::FdLink)>,
+);
+
+impl Loaded {
+    /// Loads the programs and attaches them in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Says what was not found, or what the kernel refused.
+    pub fn new(options: &Options) -> Result<Self> {
+        let object = &options.object;
+        let bytes = std::fs::read(object)
+            .with_context(|| format!("the eBPF programs {} (try: make tools)", object.display()))?;
+        let mut settings = options.settings;
+        settings.tc_feeds |= u8::from(!options.tc.is_empty());
+        settings.xdp |= u8::from(!options.xdp.is_empty());
+        let settings = settings.bytes();
+        let mut bpf = EbpfLoader::new()
+            .btf(Btf::from_sys_fs().ok().as_ref())
+            .override_global("SETTINGS", &settings[..], true)
+            .load(&bytes)
+            .with_context(|| format!("loading {}", object.display()))?;
+        let mut links = vec![];
+
+        let all = [Prefix::ALL];
+        let prefixes = if options.prefixes.is_empty() {
+            &all[..]
+        } else {
+            &options.prefixes
+        };
+        let mut scope: LpmTrie<_, [u8; 16], u32> = LpmTrie::try_from(
+            bpf.map_mut("SCOPE")
+                .context("the programs have no map SCOPE")?,
+        )?;
+        for prefix in prefixes {
+            scope.insert(&prefix.key(), 1, 0)?;
+        }
+
+        if let Some(cgroup) = &options.cgroup {
+            let dir = File::open(cgroup)
+                .with_context(|| format!("cgroup {} (a cgroup v2 directory)", cgroup.display()))?;
+            let program: &mut SockOps = program(&mut bpf, "int_sockops")?.try_into()?;
+            program.load().context("the kernel refused int_sockops")?;
+            let id = program
+                .attach(dir, CgroupAttachMode::Single) // a link is one of many, whatever this says
+                .with_context(|| format!("attaching to cgroup {}", cgroup.display()))?;
+            links.push(("cgroup".into(), program.take_link(id)?.try_into()?));
+        }
+        if !options.tc.is_empty() {
+            let program: &mut SchedClassifier = program(&mut bpf, "int_tc")?.try_into()?;
+            program.load().context("the kernel refused int_tc")?;
+            for device in &options.tc {
+                let order = TcAttachOptions::TcxOrder(LinkOrder::default());
+                let id = program
+                    .attach_with_options(device, TcAttachType::Ingress, order)
+                    .with_context(|| format!("attaching tc to {device}"))?;
+                links.push((
+                    format!("tc-{}", plain(device)),
+                    program.take_link(id)?.try_into()?,
+                ));
+            }
+        }
+        if !options.xdp.is_empty() {
+            let program: &mut Xdp = program(&mut bpf, "int_xdp")?.try_into()?;
+            program.load().context("the kernel refused int_xdp")?;
+            for (device, mode) in &options.xdp {
+                let flags = match mode {
+                    XdpMode::Driver => aya::programs::XdpMode::Driver,
+                    XdpMode::Generic => aya::programs::XdpMode::Skb,
+                };
+                let id = program.attach(device, flags).with_context(|| {
+                    format!("attaching XDP to {device} (a driver without XDP takes --xdp-generic)")
+                })?;
+                links.push((
+                    format!("xdp-{}", plain(device)),
+                    program.take_link(id)?.try_into()?,
+                ));
+            }
+        }
+        Ok(Self(bpf, links))
+    }
+
+    /// The map that `tcp_int` wants.
+    ///
+    /// # Errors
+    /// When the object is not ours.
+    pub fn storage(&self) -> Result<&MapData> {
+        match self.0.map("STORAGE") {
+            Some(Map::SkStorage(data)) => Ok(data),
+            _ => anyhow::bail!("the programs have no map STORAGE"),
+        }
+    }
+
+    /// What happened so far, by [`Count`].
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counts(&self) -> Result<[u64; Count::COUNT]> {
+        let map = self
+            .0
+            .map("COUNTS")
+            .context("the programs have no map COUNTS")?;
+        counts(&PerCpuArray::try_from(map)?)
+    }
+}
+
+/// Device names may have dots in them, names of pins may not.
+pub(crate) fn plain(device: &str) -> String {
+    device.replace('.', "+")
+}
+
+pub(crate) fn counts<T: std::borrow::Borrow<MapData>>(
+    map: &PerCpuArray<T, u64>,
+) -> Result<[u64; Count::COUNT]> {
+    let mut all = [0; Count::COUNT];
+    for (i, sum) in all.iter_mut().enumerate() {
+        *sum = map.get(&(i as u32), 0)?.iter().sum();
+    }
+    Ok(all)
+}
+
+fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut aya::programs::Program> {
+    bpf.program_mut(name)
+        .with_context(|| format!("the eBPF object has no program {name}"))
+}
+
+/// The file of the programs.
+pub const OBJECT: &str = "fathom-int.bpf";
+
+/// Where the programs are: beside the running command, or where they would be installed.
+///
+/// # Errors
+/// When they are in neither place.
+pub fn object() -> Result<PathBuf> {
+    let exe = std::env::current_exe().context("where this command is")?;
+    let dir = exe.parent().unwrap_or(Path::new("/"));
+    let places = [dir.join(OBJECT), dir.join("../lib/fathom").join(OBJECT)];
+    match places.iter().find(|place| place.is_file()) {
+        Some(place) => Ok(place.clone()),
+        None => anyhow::bail!(
+            "no {OBJECT} beside {} (try: make tools, or --object FILE)",
+            exe.display()
+        ),
+    }
+}
+
+/// Where the cgroup v2 tree is mounted.
+///
+/// # Errors
+/// When it is not.
+pub fn root_cgroup() -> Result<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/mounts").context("/proc/mounts")?;
+    let mut fields = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
+    match fields.find(|fields| fields.get(2) == Some(&"cgroup2")) {
+        Some(fields) => Ok(fields[1].into()),
+        None => anyhow::bail!(
+            "no cgroup v2 tree is mounted (try: mount -t cgroup2 none /sys/fs/cgroup)"
+        ),
+    }
+}
