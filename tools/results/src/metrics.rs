@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The metrics that sum up a run, from what an engine counted. `scenario::Metric` says what each is.
+
+use crate::measured::{Measured, Samples};
+use crate::run::{Bin, FlowResult, Summary};
+use crate::stats::{jain, mean, percentile, sorted, variation};
+use scenario::{Metric, NodeKind, PortId, Resolved, Work};
+use std::collections::BTreeMap;
+
+/// A flow has converged when it has this much of its fair share.
+pub const CONVERGED: f64 = 0.9;
+
+/// Max-min fair shares of the long flows that are there in all of the measured time, bits of payload
+/// per second, by flow. None when other flows come and go beside them: a share would mean nothing.
+#[must_use]
+pub fn fair_shares(r: &Resolved) -> BTreeMap<usize, f64> {
+    let m = &r.measure;
+    let there = |f: &usize| {
+        let flow = &r.flows[*f];
+        flow.work == Work::Long
+            && flow.start_ns <= m.from_ns
+            && flow.stop_ns.is_none_or(|stop| stop >= m.until_ns)
+    };
+    let flows: Vec<usize> = (0..r.flows.len()).filter(there).collect();
+    let shares = r.max_min_bps(&flows);
+    flows.into_iter().zip(shares).collect()
+}
+
+/// Everything that sums up a run.
+#[must_use]
+pub fn summary(r: &Resolved, flows: &[FlowResult], measured: &Measured) -> Summary {
+    let everyone: Vec<&FlowResult> = flows.iter().collect();
+    let mut all = of_flows(r, &everyone);
+    of_network(r, flows, measured, &mut all);
+    if let Some(v) = convergence_ns(r, &measured.samples) {
+        all.insert(Metric::Convergence, v as f64 / 1e3);
+    }
+    if let Some(v) = least_step_jain(r, &measured.samples) {
+        all.insert(Metric::JainStepMin, v);
+    }
+    let groups = r.groups.iter().enumerate().map(|(g, group)| {
+        let members: Vec<&FlowResult> = flows.iter().filter(|f| f.group == g).collect();
+        (group.name.clone(), of_flows(r, &members))
+    });
+    Summary {
+        all,
+        groups: groups.collect(),
+        bins: bins(&r.measure.size_bins, flows),
+    }
+}
+
+/// Metrics of some flows alone.
+#[must_use]
+pub fn of_flows(r: &Resolved, flows: &[&FlowResult]) -> BTreeMap<Metric, f64> {
+    let measured_ns = r.measure.until_ns - r.measure.from_ns;
+    of_flows_in(measured_ns, flows)
+}
+
+/// The same when only the length of the measured time is known.
+pub(crate) fn of_flows_in(measured_ns: u64, flows: &[&FlowResult]) -> BTreeMap<Metric, f64> {
+    let mut all = BTreeMap::new();
+    let mut put = |metric: Metric, value: Option<f64>| {
+        if let Some(value) = value.filter(|v| v.is_finite()) {
+            all.insert(metric, value);
+        }
+    };
+    let bytes: u64 = flows.iter().map(|f| f.measured_bytes).sum();
+    put(
+        Metric::Throughput,
+        Some(bytes as f64 * 8.0 / measured_ns.max(1) as f64),
+    );
+    let steady: Vec<&&FlowResult> = flows.iter().filter(|f| f.fair_bps.is_some()).collect();
+    let rates: Vec<f64> = steady.iter().map(|f| f.goodput_bps).collect();
+    let shares: Vec<f64> = steady
+        .iter()
+        .filter_map(|f| f.fair_bps.filter(|&s| s > 0.0).map(|s| f.goodput_bps / s))
+        .collect();
+    put(Metric::Share, mean(&shares));
+    put(
+        Metric::ShareMin,
+        shares.iter().copied().min_by(f64::total_cmp),
+    );
+    put(Metric::Jain, jain(&rates));
+    put(Metric::JainShare, jain(&shares));
+    put(Metric::Variation, variation(&rates));
+
+    let samples: u64 = flows.iter().map(|f| f.rtt_samples).sum();
+    let weighted = |of: fn(&FlowResult) -> f64| {
+        let sum: f64 = flows.iter().map(|f| of(f) * f.rtt_samples as f64).sum();
+        (samples > 0).then(|| sum / samples as f64 / 1e3)
+    };
+    put(Metric::RttMean, weighted(|f| f.rtt_mean_ns));
+    put(Metric::RttP99, weighted(|f| f.rtt_p99_ns));
+
+    let fcts = sorted(
+        flows
+            .iter()
+            .filter_map(|f| f.fct_ns)
+            .map(|t| t as f64 / 1e3),
+    );
+    put(Metric::FctP50, percentile(&fcts, 0.5));
+    put(Metric::FctP99, percentile(&fcts, 0.99));
+    put(Metric::FctP999, percentile(&fcts, 0.999));
+    let slow = sorted(flows.iter().filter_map(|f| f.slowdown));
+    put(Metric::SlowdownP50, percentile(&slow, 0.5));
+    put(Metric::SlowdownP99, percentile(&slow, 0.99));
+    put(Metric::SlowdownP999, percentile(&slow, 0.999));
+    let ends = flows.iter().filter(|f| f.size.is_some()).count();
+    let done = flows.iter().filter(|f| f.finish_ns.is_some()).count();
+    put(
+        Metric::Completed,
+        (ends > 0).then(|| done as f64 / ends as f64),
+    );
+    let finishes = || flows.iter().filter_map(|f| f.finish_ns);
+    if let (Some(first), Some(last)) = (finishes().min(), finishes().max()) {
+        put(Metric::FinishSpread, Some((last - first) as f64 / 1e3));
+    }
+    put(
+        Metric::Retransmits,
+        Some(flows.iter().map(|f| f.retransmits).sum::<u64>() as f64),
+    );
+    put(
+        Metric::Timeouts,
+        Some(flows.iter().map(|f| f.timeouts).sum::<u64>() as f64),
+    );
+    all
+}
+
+/// Metrics of the line and of all ports.
+fn of_network(
+    r: &Resolved,
+    flows: &[FlowResult],
+    measured: &Measured,
+    all: &mut BTreeMap<Metric, f64>,
+) {
+    let port = |p: PortId| measured.ports.get(p.index()).copied().unwrap_or_default();
+    let to_us = |p: PortId, bytes: f64| bytes * 8e6 / r.port(p).rate_bps.max(1) as f64;
+    if let Some(&line) = r.measure.ports.first() {
+        let rate = r.port(line).rate_bps as f64;
+        let seconds = (r.measure.until_ns - r.measure.from_ns) as f64 / 1e9;
+        let crossing = flows.iter().filter(|f| r.path(f.id).contains(&line));
+        // Each flow's payload with the headers it needs, so that flows with different options add up.
+        let used: f64 = crossing
+            .map(|f| f.measured_bytes as f64 * 8.0 / r.efficiency(r.flows[f.id].cc))
+            .sum();
+        all.insert(Metric::LineShare, used / seconds / rate);
+        let q = port(line);
+        all.insert(Metric::QueueMean, to_us(line, q.queue_mean_bytes));
+        all.insert(Metric::QueueP99, to_us(line, q.queue_p99_bytes as f64));
+        all.insert(Metric::QueueMax, to_us(line, q.queue_max_bytes as f64));
+        if let Some(least) = least_use(r, line, &measured.samples) {
+            all.insert(Metric::LineShareMin, least);
+        }
+    }
+    let switch_ports = || {
+        r.ports()
+            .filter(|&p| r.nodes[r.near_end(p)].kind == NodeKind::Switch)
+    };
+    let worst = switch_ports().map(|p| to_us(p, port(p).queue_p99_bytes as f64));
+    if let Some(worst) = worst.max_by(f64::total_cmp) {
+        all.insert(Metric::QueueWorstP99, worst);
+    }
+    let drops: u64 = measured.ports.iter().map(|p| p.drops).sum();
+    let marks: u64 = measured.ports.iter().map(|p| p.marks).sum();
+    all.insert(Metric::Drops, drops as f64);
+    all.insert(Metric::Marks, marks as f64);
+    if let Some(u) = circuit_utilisation(r, measured) {
+        all.insert(Metric::CircuitUtilisation, u);
+    }
+}
+
+/// What circuits carried of what they could while they were up, in the measured time.
+fn circuit_utilisation(r: &Resolved, measured: &Measured) -> Option<f64> {
+    let circuits = r.circuits.as_ref()?;
+    let sent: f64 = circuits
+        .circuits
+        .iter()
+        .filter_map(|c| measured.ports.get(c.port.index()))
+        .map(|p| p.wire_bytes as f64 * 8.0)
+        .sum();
+    let could: f64 = circuits
+        .circuits
+        .iter()
+        .map(|c| {
+            let up = circuits.up_ns(c.matching, r.measure.from_ns, r.measure.until_ns);
+            r.port(c.port).rate_bps as f64 * up as f64 / 1e9
+        })
+        .sum();
+    (could > 0.0).then(|| sent / could)
+}
+
+/// The least use of a port in any window of the measured time.
+fn least_use(r: &Resolved, port: PortId, samples: &Samples) -> Option<f64> {
+    let sent = samples.sent.get(&port)?;
+    let m = &r.measure;
+    let window = (m.window_ns / m.interval_ns).max(1) as usize;
+    let first = m.from_ns.div_ceil(m.interval_ns) as usize;
+    let last = ((m.until_ns / m.interval_ns) as usize).min(sent.len().saturating_sub(1));
+    let could = r.port(port).rate_bps as f64 / 8.0 * (window as f64 * m.interval_ns as f64 / 1e9);
+    (first + window..=last)
+        .map(|k| sent[k].saturating_sub(sent[k - window]) as f64 / could)
+        .min_by(f64::total_cmp)
+}
+
+/// From the last start of a long flow to the beginning of the first window in which every long flow
+/// that is there has, on average, [`CONVERGED`] of its max-min share. None when that never happens,
+/// or when there is no long flow.
+#[must_use]
+pub fn convergence_ns(r: &Resolved, samples: &Samples) -> Option<u64> {
+    let m = &r.measure;
+    let long = |f: &usize| r.flows[*f].work == Work::Long;
+    let followed: Vec<usize> = samples.delivered.keys().copied().filter(long).collect();
+    let from = followed.iter().map(|&f| r.flows[f].start_ns).max()?;
+    let there = |f: &usize| r.flows[*f].stop_ns.is_none_or(|stop| stop > from);
+    let flows: Vec<usize> = followed.into_iter().filter(there).collect();
+    let until = flows
+        .iter()
+        .filter_map(|&f| r.flows[f].stop_ns)
+        .min()
+        .unwrap_or(r.duration_ns);
+    let shares = r.max_min_bps(&flows);
+    let window = (m.window_ns / m.interval_ns).max(1) as usize;
+    let seconds = window as f64 * m.interval_ns as f64 / 1e9;
+    let first = from.div_ceil(m.interval_ns) as usize;
+    let last = (until / m.interval_ns) as usize;
+    let enough = |k: usize| {
+        flows.iter().zip(&shares).all(|(f, share)| {
+            let d = &samples.delivered[f];
+            let (Some(&now), Some(&then)) = (d.get(k + window), d.get(k)) else {
+                return false;
+            };
+            now.saturating_sub(then) as f64 * 8.0 / seconds >= CONVERGED * share
+        })
+    };
+    let k = (first..=last.saturating_sub(window)).find(|&k| enough(k))?;
+    Some((k as u64 * m.interval_ns).saturating_sub(from))
+}
+
+/// The least Jain's index of any period without starts and stops, in its second half. Periods shorter
+/// than two windows are left out.
+fn least_step_jain(r: &Resolved, samples: &Samples) -> Option<f64> {
+    let m = &r.measure;
+    let flows: Vec<usize> = samples.delivered.keys().copied().collect();
+    let end = |f: usize| r.flows[f].stop_ns.unwrap_or(r.duration_ns);
+    let mut edges: Vec<u64> = flows
+        .iter()
+        .flat_map(|&f| [r.flows[f].start_ns, end(f)])
+        .collect();
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+        .windows(2)
+        .filter(|w| w[1] - w[0] >= 2 * m.window_ns)
+        .filter_map(|w| {
+            let (from, to) = (w[0] + (w[1] - w[0]) / 2, w[1]);
+            let active: Vec<usize> = flows
+                .iter()
+                .copied()
+                .filter(|&f| {
+                    r.flows[f].work == Work::Long && r.flows[f].start_ns <= w[0] && end(f) >= w[1]
+                })
+                .collect();
+            let shares = r.max_min_bps(&active);
+            let (a, b) = (
+                from.div_ceil(m.interval_ns) as usize,
+                (to / m.interval_ns) as usize,
+            );
+            let got: Vec<f64> = active
+                .iter()
+                .zip(&shares)
+                .filter(|(_, &share)| share > 0.0)
+                .filter_map(|(f, share)| {
+                    let d = &samples.delivered[f];
+                    Some((d.get(b)?.saturating_sub(*d.get(a)?)) as f64 / share)
+                })
+                .collect();
+            if got.len() < 2 {
+                return None;
+            }
+            jain(&got)
+        })
+        .min_by(f64::total_cmp)
+}
+
+/// Slowdowns by size.
+fn bins(edges: &[u64], flows: &[FlowResult]) -> Vec<Bin> {
+    let lows = std::iter::once(0).chain(edges.iter().copied());
+    let highs = edges.iter().copied().map(Some).chain([None]);
+    lows.zip(highs)
+        .filter_map(|(min, max)| {
+            let inside = |f: &&FlowResult| {
+                f.size
+                    .is_some_and(|s| s >= min && max.is_none_or(|max| s < max))
+            };
+            let slow = sorted(flows.iter().filter(inside).filter_map(|f| f.slowdown));
+            Some(Bin {
+                min,
+                max,
+                count: slow.len() as u64,
+                p50: percentile(&slow, 0.5)?,
+                p99: percentile(&slow, 0.99)?,
+                p999: percentile(&slow, 0.999)?,
+            })
+        })
+        .collect()
+}
