@@ -289,8 +289,8 @@ impl CcSpec {
         match self.law {
             Law::Dctcp | Law::Dcqcn => true,
             Law::Cubic | Law::Reno | Law::Bbr | Law::Timely | Law::Retcp => self.get("ecn") != 0,
-            // 1 is the default of all laws here.
-            _ => self.params.get("ecn").copied().unwrap_or(1) != 0,
+            // The modules do not ask the kernel for ECN: packets are ECN-capable when a scenario says so.
+            _ => self.params.get("ecn").is_some_and(|&ecn| ecn != 0),
         }
     }
 

@@ -119,7 +119,7 @@ pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|k| (distance(name, k), k))
         .min_by_key(|(d, _)| *d)?;
-    (distance <= name.chars().count().max(3) / 3).then_some(best)
+    (distance <= (name.chars().count() + 1) / 3).then_some(best)
 }
 
 /// Levenshtein's distance.

@@ -90,10 +90,6 @@ impl<'a> Resolver<'a> {
         }
         r.packets()?;
         let tcp = r.tcp()?;
-        r.build()?;
-        r.set_routes()?;
-        let (groups, flows) = Traffic::expand(&mut r)?;
-        let faults = r.faults()?;
         // Every congestion control of the file is checked, used or not.
         for name in file.cc.keys() {
             r.spec(name.get_ref(), Some(name.span()))?;
@@ -101,6 +97,10 @@ impl<'a> Resolver<'a> {
         for name in file.compare.get_ref() {
             r.spec(name.get_ref(), Some(name.span()))?;
         }
+        r.build()?;
+        r.set_routes()?;
+        let (groups, flows) = Traffic::expand(&mut r)?;
+        let faults = r.faults()?;
         let expect = r.expectations(&groups)?;
         let mut resolved = Resolved {
             name: name.to_owned(),
