@@ -14,4 +14,4 @@ pub use device::{Device, Log};
 pub use flows::{flows, Flow, State};
 pub use load::{object, root_cgroup, Loaded, Options, Prefix, XdpMode, OBJECT};
 pub use pins::{Pinned, PIN_DIR};
-pub use settings::{Count, Settings};
+pub use settings::{Count, Fault, Settings};

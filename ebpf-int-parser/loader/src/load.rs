@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Loading and attaching.
 
-use crate::settings::{Count, Settings};
+use crate::settings::{Count, Fault, Settings};
 use anyhow::{Context as _, Result};
 use aya::{
     maps::{lpm_trie::Key, LpmTrie, Map, MapData, PerCpuArray},
@@ -91,6 +91,28 @@ pub struct Options {
     pub xdp: Vec<(String, XdpMode)>,
     /// Destinations that take part; none = all.
     pub prefixes: Vec<Prefix>,
+    /// Devices whose outgoing packets meet with a fault, for tests.
+    pub faults: Vec<String>,
+    /// Which.
+    pub fault: Fault,
+    /// Devices on which GRO's work is counted.
+    pub gro: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            object: PathBuf::new(),
+            settings: Settings::DEFAULT,
+            cgroup: None,
+            tc: vec![],
+            xdp: vec![],
+            prefixes: vec![],
+            faults: vec![],
+            fault: Fault::None,
+            gro: vec![],
+        }
+    }
 }
 
 impl Settings {
@@ -127,9 +149,11 @@ impl Loaded {
         settings.tc_feeds |= u8::from(!options.tc.is_empty());
         settings.xdp |= u8::from(!options.xdp.is_empty());
         let settings = settings.bytes();
+        let fault = options.fault as u32;
         let mut bpf = EbpfLoader::new()
             .btf(Btf::from_sys_fs().ok().as_ref())
             .override_global("SETTINGS", &settings[..], true)
+            .override_global("FAULT", &fault, true)
             .load(&bytes)
             .with_context(|| format!("loading {}", object.display()))?;
         let mut links = vec![];
@@ -158,18 +182,23 @@ impl Loaded {
                 .with_context(|| format!("attaching to cgroup {}", cgroup.display()))?;
             links.push(("cgroup".into(), program.take_link(id)?.try_into()?));
         }
-        if !options.tc.is_empty() {
-            let program: &mut SchedClassifier = program(&mut bpf, "int_tc")?.try_into()?;
-            program.load().context("the kernel refused int_tc")?;
-            for device in &options.tc {
+        for (name, devices, side) in [
+            ("int_tc", &options.tc, TcAttachType::Ingress),
+            ("int_fault", &options.faults, TcAttachType::Egress),
+            ("int_gro", &options.gro, TcAttachType::Ingress),
+        ] {
+            if devices.is_empty() {
+                continue;
+            }
+            let program: &mut SchedClassifier = program(&mut bpf, name)?.try_into()?;
+            program.load().with_context(|| format!("the kernel refused {name}"))?;
+            for device in devices {
                 let order = TcAttachOptions::TcxOrder(LinkOrder::default());
                 let id = program
-                    .attach_with_options(device, TcAttachType::Ingress, order)
-                    .with_context(|| format!("attaching tc to {device}"))?;
-                links.push((
-                    format!("tc-{}", plain(device)),
-                    program.take_link(id)?.try_into()?,
-                ));
+                    .attach_with_options(device, side, order)
+                    .with_context(|| format!("attaching {name} to {device}"))?;
+                let link = format!("{}-{}", name.trim_start_matches("int_"), plain(device));
+                links.push((link, program.take_link(id)?.try_into()?));
             }
         }
         if !options.xdp.is_empty() {

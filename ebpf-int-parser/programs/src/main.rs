@@ -7,12 +7,15 @@
 //! * `int_tc` (tc ingress): files instead of it, for who wants no callback per segment.
 //! * `int_xdp` (XDP): takes the forward part off before GRO and puts a constant in its place, so that
 //!   segments merge as if there were none.
+//! * `int_fault` (tc): a path or a peer that does not behave, for tests.
+//! * `int_gro` (tc ingress): counts segments and what GRO made of them, for the benchmark.
 
 #![no_std]
 #![no_main]
 #![feature(core_intrinsics)]
 #![allow(internal_features)]
 
+mod fault;
 mod packet;
 #[allow(dead_code)] // the loader uses the rest
 mod settings;
@@ -58,10 +61,15 @@ fn settings() -> Settings {
 
 #[inline(always)]
 fn count(what: Count) {
+    add(what, 1);
+}
+
+#[inline(always)]
+fn add(what: Count, n: u64) {
     if let Some(at) = COUNTS.get_ptr_mut(what as u32) {
         // SAFETY: the pointer is to this CPU's slot. Atomic, since a softirq may run the same program
         // in the middle of one in process context.
-        unsafe { core::intrinsics::atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(at, 1) };
+        unsafe { core::intrinsics::atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(at, n) };
     }
 }
 
@@ -106,6 +114,20 @@ pub fn int_sockops(ctx: SockOpsContext) -> u32 {
 #[classifier]
 pub fn int_tc(ctx: TcContext) -> i32 {
     tc::run(&ctx);
+    -1 // TCX_NEXT
+}
+
+/// Entry point. Whatever it finds, the packet goes on.
+#[classifier]
+pub fn int_fault(ctx: TcContext) -> i32 {
+    fault::run(&ctx);
+    -1 // TCX_NEXT
+}
+
+/// Counts what arrives, and of how many segments GRO made it.
+#[classifier]
+pub fn int_gro(ctx: TcContext) -> i32 {
+    tc::gro(&ctx);
     -1 // TCX_NEXT
 }
 

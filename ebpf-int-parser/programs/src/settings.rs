@@ -67,11 +67,37 @@ pub enum Count {
     XdpTaken = 8,
     /// Packets that tc put into a socket's storage.
     TcTaken = 9,
+    /// Packets that a fault was done to.
+    Faults = 10,
+    /// Data packets as GRO left them.
+    Skbs = 11,
+    /// Segments in these.
+    Segments = 12,
+}
+
+/// What `int_fault` does to the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Fault {
+    /// Nothing.
+    None = 0,
+    /// Removes that of the handshake, as a careful middlebox.
+    StripHello = 1,
+    /// Removes every one.
+    StripAll = 2,
+    /// Sets every bit behind the experiment id.
+    AllOnes = 3,
+    /// Anything behind the experiment id.
+    Random = 4,
+    /// Any length.
+    Length = 5,
+    /// Anything from the experiment id on.
+    Scramble = 6,
 }
 
 impl Count {
     /// How many there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 13;
     /// Their names, in order.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "offered",
@@ -84,6 +110,9 @@ impl Count {
         "no_room",
         "xdp_taken",
         "tc_taken",
+        "faults",
+        "skbs",
+        "segments",
     ];
 }
 

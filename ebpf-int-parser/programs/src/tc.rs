@@ -2,7 +2,7 @@
 //! tc ingress: finds the socket of a packet and files its telemetry, without the socket's lock.
 
 use crate::packet::{option, parsed, segment, Frame};
-use crate::{count, settings, storage, Count};
+use crate::{add, count, settings, storage, Count};
 use aya_ebpf::{
     bindings::bpf_sock_tuple,
     helpers::generated::{bpf_sk_lookup_tcp, bpf_sk_release, bpf_skb_load_bytes},
@@ -13,7 +13,8 @@ use core::mem::size_of;
 use core::sync::atomic::{compiler_fence, Ordering};
 use wire::Reason;
 
-struct Skb<'a>(&'a TcContext);
+/// A packet in tc.
+pub struct Skb<'a>(pub &'a TcContext);
 
 impl Frame for Skb<'_> {
     #[inline(always)]
@@ -110,4 +111,15 @@ pub fn run(ctx: &TcContext) {
     }
     // SAFETY: what the lookup gave is given back, once.
     unsafe { bpf_sk_release(sk.cast()) };
+}
+
+#[inline(always)]
+pub fn gro(ctx: &TcContext) {
+    // SAFETY: fields of the context.
+    let (len, segments) = unsafe { ((*ctx.skb.skb).len, (*ctx.skb.skb).gso_segs) };
+    if len < 1000 {
+        return; // an ACK
+    }
+    count(Count::Skbs);
+    add(Count::Segments, u64::from(segments.max(1)));
 }

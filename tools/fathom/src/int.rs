@@ -103,6 +103,7 @@ pub fn attach(args: &AttachArgs) -> Result<Outcome> {
             .map(|device| (device.clone(), mode))
             .collect(),
         prefixes: args.prefixes.clone(),
+        ..Options::default()
     };
     // The module first: programs without it would only cost.
     let device = if args.no_module {
