@@ -113,6 +113,11 @@ pub const fn is_ours(exid: u16) -> bool {
     )
 }
 
+/// Kinds of options that Linux writes.
+const NOP: u8 = 1;
+const SACK: u8 = 5;
+const TIMESTAMP: u8 = 8;
+
 /// Where a walk along the options goes from one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -131,7 +136,6 @@ pub enum Step {
 #[must_use]
 pub const fn step(at: usize, end: usize, head: [u8; 4]) -> Step {
     const END: u8 = 0;
-    const NOP: u8 = 1;
     let [kind, len, id0, id1] = head;
     if at >= end || kind == END {
         return Step::Stop(Reason::ABSENT);
@@ -185,33 +189,40 @@ pub fn find(options: &[u8]) -> Result<Found, Reason> {
     Err(Reason::ABSENT)
 }
 
-/// Room for all options of a segment, and for the head of one from wherever it begins.
-pub const PADDED: usize = MAX_OPTIONS + 4;
-
-/// [`find`] among the first `len` bytes of `options`, for eBPF: with bytes to spare at the end, one
-/// comparison bounds all reads of a step, and that a verifier can follow. What it finds is best
-/// loaded into an array of its own with a helper before it is parsed: the verifier then forgets where
-/// it came from.
+/// The head of the option among the `len` bytes of `options`, where Linux puts it: behind timestamps and
+/// SACK blocks. For eBPF, whose verifier would follow a walk along any list of options down each of its
+/// paths; a list in another order has none to it.
+///
+/// What is found is best loaded into an array of its own with a helper before it is parsed: the verifier
+/// then forgets where it came from.
 ///
 /// # Errors
-/// When there is none, or the list is broken before it.
+/// When it is not there.
 #[inline(always)]
-pub fn find_padded(options: &[u8; PADDED], len: usize) -> Result<Found, Reason> {
-    let mut at = 0usize;
-    for _ in 0..MAX_OPTIONS {
-        if at >= MAX_OPTIONS {
-            break;
+pub fn find_last(options: &[u8; MAX_OPTIONS], len: usize) -> Result<Found, Reason> {
+    let head = |at: usize| -> [u8; 4] {
+        match options.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(head) => *head,
+            None => [0; 4],
         }
-        let Some(head) = options.get(at..).and_then(<[u8]>::first_chunk) else {
-            break;
+    };
+    let mut at = match head(0) {
+        [NOP, NOP, TIMESTAMP, 10] => 12,
+        _ => 0,
+    };
+    if let [NOP, NOP, SACK, sack] = head(at) {
+        at = match sack {
+            10 => at.wrapping_add(12),
+            18 => at.wrapping_add(20),
+            26 => at.wrapping_add(28),
+            _ => return Err(Reason::ABSENT),
         };
-        match step(at, len, *head) {
-            Step::Next(next) => at = next,
-            Step::Found(found) => return Ok(found),
-            Step::Stop(reason) => return Err(reason),
-        }
     }
-    Err(Reason::ABSENT)
+    match step(at, len, head(at)) {
+        Step::Found(found) => Ok(found),
+        Step::Next(_) => Err(Reason::ABSENT),
+        Step::Stop(reason) => Err(reason),
+    }
 }
 
 /// The first `N` bytes.

@@ -253,3 +253,52 @@ fn an_echo_is_a_word_an_xdp_program_can_keep() {
     }
     assert_eq!(echo.mpd().0, 0x0720);
 }
+
+/// Linux puts timestamps first, then SACK blocks, then what eBPF asked for.
+#[test]
+fn the_option_is_found_where_linux_puts_it() {
+    let ours = wire::mpd::emit(Word::EMPTY, wire::mpd::EchoWord::NONE);
+    for timestamps in [false, true] {
+        for blocks in 0..=3 {
+            let mut options = vec![];
+            if timestamps {
+                options.extend([1, 1, 8, 10]);
+                options.extend(ours); // a value that looks like an option is none
+            }
+            if blocks > 0 {
+                options.extend([1, 1, 5, 2 + 8 * blocks]);
+                options.extend([0xfd; 8].repeat(blocks.into()));
+            }
+            let at = options.len();
+            options.extend(ours);
+            if options.len() > 40 {
+                continue;
+            }
+            let mut all = [0; 40];
+            all[..options.len()].copy_from_slice(&options);
+            let found = wire::option::find_last(&all, options.len());
+            assert_eq!(found, find(&options));
+            assert_eq!(found.map(|found| found.at), Ok(at));
+            assert!(wire::option::find_last(&all, at).is_err(), "not beyond the end");
+        }
+    }
+}
+
+/// A window needs some samples, an echo goes at once, and the first segments all bear an option.
+#[test]
+fn options_at_intervals() {
+    let (mut client, mut server) = pair(Format::Mpd);
+    assert_eq!(client.next_len(true, 0, 10_000), 8, "the first");
+    assert_eq!(client.next_len(false, 0, 10_000), 8, "an ACK, too: the peer waits for one");
+    send(&mut client, &mut server, true, 1, &[PORT]);
+    client.tag(0);
+    assert_eq!(client.next_len(true, 1448, 10_000), 8, "until the peer's first is here");
+    assert_eq!(server.next_len(false, 0, 10_000), 8, "an echo");
+    send(&mut server, &mut client, false, 100, &[]);
+    server.tag(0);
+    assert_eq!(server.next_len(false, 0, 10_000), 0, "nothing to say");
+    assert_eq!(client.next_len(true, 9_999, 10_000), 0);
+    assert_eq!(client.next_len(true, 10_000, 10_000), 8);
+    assert_eq!(client.next_len(true, 0u32.wrapping_sub(1448), 10_000), 8, "sent again");
+    assert_eq!(client.next_len(false, 20_000, 10_000), 0, "an ACK");
+}

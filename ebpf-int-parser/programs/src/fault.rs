@@ -37,7 +37,7 @@ pub fn run(ctx: &TcContext) {
     } else if hello && fault != Fault::StripAll as u32 {
         return; // lies are told by who agreed
     }
-    let mut new = old;
+    let mut new = *old;
     if fault == Fault::StripHello as u32 || fault == Fault::StripAll as u32 {
         new = [NOP; MAX_LEN];
     } else if fault == Fault::AllOnes as u32 {
@@ -61,12 +61,12 @@ pub fn run(ctx: &TcContext) {
     }
     // One call per possible length: the helpers want sizes that the verifier knows.
     match len {
-        8 => put::<8>(&skb, segment.tcp, at, &old, &new),
-        12 => put::<12>(&skb, segment.tcp, at, &old, &new),
-        16 => put::<16>(&skb, segment.tcp, at, &old, &new),
-        20 => put::<20>(&skb, segment.tcp, at, &old, &new),
-        28 => put::<28>(&skb, segment.tcp, at, &old, &new),
-        36 => put::<36>(&skb, segment.tcp, at, &old, &new),
+        8 => put::<8>(&skb, segment.tcp, at, old, &new),
+        12 => put::<12>(&skb, segment.tcp, at, old, &new),
+        16 => put::<16>(&skb, segment.tcp, at, old, &new),
+        20 => put::<20>(&skb, segment.tcp, at, old, &new),
+        28 => put::<28>(&skb, segment.tcp, at, old, &new),
+        36 => put::<36>(&skb, segment.tcp, at, old, &new),
         _ => {}
     }
 }

@@ -53,6 +53,9 @@ static FLOWS: LruHashMap<FlowKey, Echo, 65536> = LruHashMap::new();
 #[btf_map]
 static COUNTS: PerCpuArray<u64, { Count::COUNT }> = PerCpuArray::new();
 
+#[btf_map]
+static SCRATCH: PerCpuArray<packet::Scratch, 1> = PerCpuArray::new();
+
 #[inline(always)]
 fn settings() -> Settings {
     // SAFETY: the loader may have changed it before loading, hence volatile; nobody does afterwards.

@@ -1,22 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A frame as tc and XDP see it: where its TCP header is, whose it is, and the option in it.
 
-use crate::{mapped, FlowKey};
-use wire::option::{find_padded, PADDED};
-use wire::{parse, Parsed, Reason, MAX_LEN};
+use crate::{mapped, FlowKey, SCRATCH};
+use wire::option::{find_last, step, Step};
+use wire::{parse, Parsed, Reason, MAX_LEN, MAX_OPTIONS};
 
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 const TCP: u8 = 6;
+/// Where the option is in a SYN of Linux: behind MSS, SACK permitted, timestamps and window scale.
+const SYN_AT: usize = 20;
 
 /// Reads bytes of a frame, from its Ethernet header on.
 pub trait Frame {
     /// False when they are not all there.
     fn read<const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool;
-    /// `len` bytes, at most N; the rest is zero.
-    fn read_some<const N: usize>(&self, at: u32, len: u32, to: &mut [u8; N]) -> bool;
+    /// The first `LEN` bytes of `to`, which has at least as many.
+    fn read_first<const LEN: usize, const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool;
+
+    /// `len` bytes, a multiple of four and at most 40 and N; the rest is zero. One call per length: a
+    /// helper wants a size that the verifier knows, and the compiler would prove away what tells it.
+    #[inline(always)]
+    fn read_some<const N: usize>(&self, at: u32, len: u32, to: &mut [u8; N]) -> bool {
+        match len {
+            4 => self.read_first::<4, N>(at, to),
+            8 => self.read_first::<8, N>(at, to),
+            12 => self.read_first::<12, N>(at, to),
+            16 => self.read_first::<16, N>(at, to),
+            20 => self.read_first::<20, N>(at, to),
+            24 => self.read_first::<24, N>(at, to),
+            28 => self.read_first::<28, N>(at, to),
+            32 => self.read_first::<32, N>(at, to),
+            36 => self.read_first::<36, N>(at, to),
+            40 if N >= 40 => self.read_first::<40, N>(at, to),
+            _ => false,
+        }
+    }
 }
 
 /// A TCP segment in a frame.
@@ -33,7 +54,9 @@ pub struct Segment {
     pub tcp: u32,
     /// Bytes of options.
     pub options: u32,
-    /// SYN, RST or a fragment: not for us.
+    /// Is it of the handshake?
+    pub syn: bool,
+    /// Neither SYN nor RST.
     pub established: bool,
 }
 
@@ -99,31 +122,54 @@ pub fn segment<F: Frame>(frame: &F) -> Option<Segment> {
         ack: u32::from_be(word(&h, 8)),
         tcp,
         options: length.checked_sub(20)?,
-        established: h[13] & 6 == 0, // neither SYN nor RST
+        syn: h[13] & 2 != 0,
+        established: h[13] & 6 == 0,
     })
 }
 
-/// The option of a segment: its bytes, where it is in the frame, and what it says.
+/// Room that would be too much for the stack of XDP, one for each CPU: these programs run with bottom
+/// halves off and do not interrupt each other.
+#[repr(C)]
+pub struct Scratch {
+    options: [u8; MAX_OPTIONS],
+    bytes: [u8; MAX_LEN],
+}
+
+/// The option of a segment: where it is in the frame, its length, and its bytes.
 #[inline(always)]
-pub fn option<F: Frame>(frame: &F, segment: &Segment) -> Result<(u32, u32, [u8; MAX_LEN]), Reason> {
+pub fn option<F: Frame>(
+    frame: &F,
+    segment: &Segment,
+) -> Result<(u32, u32, &'static [u8; MAX_LEN]), Reason> {
     let len = segment.options;
     if len == 0 || len > 40 {
         return Err(Reason::ABSENT);
     }
-    let mut options = [0u8; PADDED];
-    if !frame.read_some(segment.tcp + 20, len, &mut options) {
+    // SAFETY: of this CPU, and nobody else uses it meanwhile; the value lives as long as the program.
+    let Some(scratch) = SCRATCH.get_ptr_mut(0).and_then(|at| unsafe { at.as_mut() }) else {
+        return Err(Reason::ABSENT);
+    };
+    let options = &mut scratch.options;
+    if !frame.read_some(segment.tcp + 20, len, options) {
         return Err(Reason::TRUNCATED);
     }
-    let found = find_padded(&options, len as usize)?;
+    let found = if segment.syn {
+        let head = [options[20], options[21], options[22], options[23]];
+        match step(SYN_AT, len as usize, head) {
+            Step::Found(found) => found,
+            _ => return Err(Reason::ABSENT),
+        }
+    } else {
+        find_last(options, len as usize)?
+    };
     let (at, size) = (found.at as u32, found.len as u32);
     if at > 40 || size > MAX_LEN as u32 || size < 4 {
         return Err(Reason::LENGTH);
     }
-    let mut bytes = [0u8; MAX_LEN];
-    if !frame.read_some(segment.tcp + 20 + at, size, &mut bytes) {
+    if !frame.read_some(segment.tcp + 20 + at, size, &mut scratch.bytes) {
         return Err(Reason::TRUNCATED);
     }
-    Ok((segment.tcp + 20 + at, size, bytes))
+    Ok((segment.tcp + 20 + at, size, &scratch.bytes))
 }
 
 /// What the option says.

@@ -24,12 +24,9 @@ impl Frame for Skb<'_> {
     }
 
     #[inline(always)]
-    fn read_some<const N: usize>(&self, at: u32, len: u32, to: &mut [u8; N]) -> bool {
-        if len == 0 || len > N as u32 {
-            return false;
-        }
-        // SAFETY: at most N bytes, as just compared.
-        unsafe { bpf_skb_load_bytes(self.0.as_ptr(), at, to.as_mut_ptr().cast(), len) == 0 }
+    fn read_first<const LEN: usize, const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool {
+        // SAFETY: LEN bytes, no more than the buffer has.
+        LEN <= N && unsafe { bpf_skb_load_bytes(self.0.as_ptr(), at, to.as_mut_ptr().cast(), LEN as u32) == 0 }
     }
 }
 
@@ -65,7 +62,7 @@ pub fn run(ctx: &TcContext) {
         return;
     }
     let found = match option(&skb, &segment) {
-        Ok((_, _, bytes)) => parsed(&bytes),
+        Ok((_, _, bytes)) => parsed(bytes),
         Err(reason) => Err(reason),
     };
     // A segment without the option needs no lookup: a sample is only ever given to the ACK it came with.

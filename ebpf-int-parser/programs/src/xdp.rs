@@ -22,12 +22,9 @@ impl Frame for Buff<'_> {
     }
 
     #[inline(always)]
-    fn read_some<const N: usize>(&self, at: u32, len: u32, to: &mut [u8; N]) -> bool {
-        if len == 0 || len > N as u32 {
-            return false;
-        }
-        // SAFETY: at most N bytes, as just compared.
-        unsafe { bpf_xdp_load_bytes(self.0.ctx, at, to.as_mut_ptr().cast(), len) == 0 }
+    fn read_first<const LEN: usize, const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool {
+        // SAFETY: LEN bytes, no more than the buffer has.
+        LEN <= N && unsafe { bpf_xdp_load_bytes(self.0.ctx, at, to.as_mut_ptr().cast(), LEN as u32) == 0 }
     }
 }
 
@@ -43,7 +40,7 @@ pub fn run(ctx: &XdpContext) {
     let Ok((at, len, bytes)) = option(&frame, &segment) else {
         return;
     };
-    let Ok(parsed) = parsed(&bytes) else {
+    let Ok(parsed) = parsed(bytes) else {
         return;
     };
     let Some(taken) = FLOWS.get_ptr_mut(segment.flow) else {
@@ -54,14 +51,14 @@ pub fn run(ctx: &XdpContext) {
     unsafe { (*taken).merge(&parsed, Some(path)) };
     match parsed {
         Parsed::Mpd(word, _) if word.hops() != 0 => {
-            blank::<{ mpd::LEN - 6 }>(&frame, &segment, at, &bytes)
+            blank::<{ mpd::LEN - 6 }>(&frame, &segment, at, bytes)
         }
-        Parsed::Bottleneck(body) if body.count() != 0 => blank::<12>(&frame, &segment, at, &bytes),
+        Parsed::Bottleneck(body) if body.count() != 0 => blank::<12>(&frame, &segment, at, bytes),
         Parsed::Stack(body) if body.used != 0 => match len {
-            12 => blank::<{ stack::SLOT_LEN }>(&frame, &segment, at, &bytes),
-            20 => blank::<{ 2 * stack::SLOT_LEN }>(&frame, &segment, at, &bytes),
-            28 => blank::<{ 3 * stack::SLOT_LEN }>(&frame, &segment, at, &bytes),
-            36 => blank::<{ 4 * stack::SLOT_LEN }>(&frame, &segment, at, &bytes),
+            12 => blank::<{ stack::SLOT_LEN }>(&frame, &segment, at, bytes),
+            20 => blank::<{ 2 * stack::SLOT_LEN }>(&frame, &segment, at, bytes),
+            28 => blank::<{ 3 * stack::SLOT_LEN }>(&frame, &segment, at, bytes),
+            36 => blank::<{ 4 * stack::SLOT_LEN }>(&frame, &segment, at, bytes),
             _ => return,
         },
         _ => return,
@@ -69,31 +66,27 @@ pub fn run(ctx: &XdpContext) {
     count(Count::XdpTaken);
 }
 
+/// What a sender writes. Read-only data, not on the stack, of which XDP has 512 bytes.
+static ZERO: [u8; MAX_LEN] = [0; MAX_LEN];
+
 /// Sets the `N` bytes after the option's header to zero, and the checksum to what it is then.
 #[inline(always)]
 fn blank<const N: usize>(frame: &Buff<'_>, segment: &Segment, at: u32, bytes: &[u8; MAX_LEN]) {
-    let mut old = [0u8; N];
-    for (i, byte) in old.iter_mut().enumerate() {
-        *byte = bytes[HEADER_LEN + i];
-    }
+    let Some(old) = bytes.get(HEADER_LEN..).and_then(<[u8]>::first_chunk::<N>) else {
+        return;
+    };
     let mut check = [0u8; 2];
     if !frame.read(segment.tcp + 16, &mut check) {
         return;
     }
-    let mut zero = [0u8; N];
-    let delta = Delta::bytes(0, &old, &zero);
-    let mut new = delta.apply(u16::from_be_bytes(check)).to_be_bytes();
+    let delta = Delta::bytes(0, old, &[0; N]);
+    check = delta.apply(u16::from_be_bytes(check)).to_be_bytes();
     let ctx = frame.0.ctx;
-    // SAFETY: as many bytes as the buffers have. Both lie in what was read before.
+    let zero = (&raw const ZERO).cast_mut().cast();
+    // SAFETY: as many bytes as the buffers have, which are only read. Both lie in what was read before.
     unsafe {
-        if bpf_xdp_store_bytes(
-            ctx,
-            at + HEADER_LEN as u32,
-            zero.as_mut_ptr().cast(),
-            N as u32,
-        ) == 0
-        {
-            bpf_xdp_store_bytes(ctx, segment.tcp + 16, new.as_mut_ptr().cast(), 2);
+        if bpf_xdp_store_bytes(ctx, at + HEADER_LEN as u32, zero, N as u32) == 0 {
+            bpf_xdp_store_bytes(ctx, segment.tcp + 16, check.as_mut_ptr().cast(), 2);
         }
     }
 }
