@@ -5,6 +5,8 @@
 //! TCP's loss recovery becomes the law's events. What is true of one law is true of all, so this is
 //! written once; a module adds its parameters and its name.
 
+#[cfg(feature = "telemetry")]
+use crate::{int_sample, kapi::storage::Record, wire::Format};
 use crate::{
     kapi::{
         cong::{CongestionControl, Info, Registration},
@@ -24,9 +26,6 @@ pub(crate) trait Tenant: 'static {
 
     /// The module's parameters, as they were given.
     type Values: Copy;
-
-    /// Does the law read in-band telemetry?
-    const TELEMETRY: bool;
 
     /// The parameters, checked.
     ///
@@ -122,6 +121,48 @@ fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
     }
 }
 
+/// Tells the law of an ACK, with the maximum per-hop delay that the segment with this number brought.
+#[cfg(feature = "poseidon")]
+#[inline(always)]
+fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack: Ack<'_>) -> bool {
+    let sample = Record::of(sk).and_then(|mut record| record.take(number));
+    let int = match &sample {
+        Some((sample, shift)) if sample.format == Format::Mpd as u8 => {
+            int_sample::mpd(sample, *shift)
+        }
+        _ => Int::None,
+    };
+    law.on_ack(params, None, &Ack { int, ..ack })
+}
+
+/// The same with what hops say of themselves, and what the law remembers of them.
+#[cfg(all(feature = "telemetry", not(feature = "poseidon")))]
+#[inline(always)]
+fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack: Ack<'_>) -> bool {
+    let mut record = Record::of(sk);
+    let sample = record.as_mut().and_then(|record| record.take(number));
+    let stack;
+    let int = match &sample {
+        Some((sample, _)) if sample.format == Format::Bottleneck as u8 => {
+            int_sample::bottleneck(sample)
+        }
+        Some((sample, _)) if sample.format == Format::Stack as u8 => {
+            stack = int_sample::stack(sample);
+            int_sample::path(&stack.0, stack.1)
+        }
+        _ => Int::None,
+    };
+    let hops = record.as_mut().map(Record::history);
+    law.on_ack(params, hops, &Ack { int, ..ack })
+}
+
+/// The same for a law that does without.
+#[cfg(not(feature = "telemetry"))]
+#[inline(always)]
+fn tell<L: Law>(_: &Sock<'_>, law: &mut L, params: &L::Params, _: u32, ack: Ack<'_>) -> bool {
+    law.on_ack(params, None, &ack)
+}
+
 /// Hands the law's window to TCP. A window of two and a half packets is two for some ACKs and three for
 /// the others, so this is done on every ACK.
 fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
@@ -166,7 +207,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         apply(sk, &ca.law, &settings.law);
     }
 
-    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, rs: &RateSample) {
+    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, number: u32, rs: &RateSample) {
         let Some(settings) = Self::settings() else {
             return;
         };
@@ -194,14 +235,15 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
             full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
             int: Int::None,
         };
-        if ca.law.on_ack(&settings.law, None, &ack) {
+        let in_flight = ack.in_flight;
+        if tell(sk, &mut ca.law, &settings.law, number, ack) {
             sk.set_pacing_rate(ca.law.pacing_rate(&settings.law));
         }
         // At least one retransmission may leave now, however far the window has fallen.
         let least = if rs.losses() == 0 {
             1
         } else {
-            ack.in_flight.saturating_add(1)
+            in_flight.saturating_add(1)
         };
         set_window(sk, &ca.law, least);
     }

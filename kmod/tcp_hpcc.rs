@@ -9,12 +9,16 @@
 
 use kernel::{prelude::*, sync::SetOnce};
 
+mod int_sample;
 #[macro_use]
 mod kapi;
 mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[allow(unused_imports, unreachable_pub)]
+#[path = "../wire/src/lib.rs"]
+mod wire;
 
 use kapi::{cong::Registration, param};
 use law_cc::{LawCc, Settings, Tenant};
@@ -55,7 +59,6 @@ static SETTINGS: SetOnce<Settings<Hpcc>> = SetOnce::new();
 impl Tenant for Cc {
     type Law = Hpcc;
     type Values = Values;
-    const TELEMETRY: bool = true;
 
     #[inline(never)]
     fn settings(v: &Values) -> Result<Settings<Hpcc>, ConfigError> {

@@ -9,12 +9,16 @@
 
 use kernel::{prelude::*, sync::SetOnce};
 
+mod int_sample;
 #[macro_use]
 mod kapi;
 mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[allow(unused_imports, unreachable_pub)]
+#[path = "../wire/src/lib.rs"]
+mod wire;
 
 use kapi::{cong::Registration, param};
 use law_cc::{LawCc, Settings, Tenant};
@@ -58,7 +62,6 @@ static SETTINGS: SetOnce<Settings<Poseidon>> = SetOnce::new();
 impl Tenant for Cc {
     type Law = Poseidon;
     type Values = Values;
-    const TELEMETRY: bool = true;
 
     #[inline(never)]
     fn settings(v: &Values) -> Result<Settings<Poseidon>, ConfigError> {

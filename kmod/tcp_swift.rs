@@ -58,7 +58,6 @@ static SETTINGS: SetOnce<Settings<Swift>> = SetOnce::new();
 impl Tenant for Cc {
     type Law = Swift;
     type Values = Values;
-    const TELEMETRY: bool = false;
 
     #[inline(never)]
     fn settings(v: &Values) -> Result<Settings<Swift>, ConfigError> {

@@ -45,7 +45,6 @@ static SETTINGS: SetOnce<Settings<ThetaPowerTcp>> = SetOnce::new();
 impl Tenant for Cc {
     type Law = ThetaPowerTcp;
     type Values = Values;
-    const TELEMETRY: bool = false;
 
     #[inline(never)]
     fn settings(v: &Values) -> Result<Settings<ThetaPowerTcp>, ConfigError> {

@@ -10,7 +10,7 @@
 //! impl CongestionControl for Mine {
 //!     type State = MyState;
 //!     const NAME: &'static str = "mine";
-//!     fn cong_control(sk: &Sock<'_>, ca: &mut MyState, rs: &RateSample) { ... }
+//!     fn cong_control(sk: &Sock<'_>, ca: &mut MyState, ack: u32, rs: &RateSample) { ... }
 //!     fn ssthresh(sk: &Sock<'_>, ca: &mut MyState) -> u32 { ... }
 //!     fn undo_cwnd(sk: &Sock<'_>, ca: &mut MyState) -> u32 { ... }
 //! }
@@ -50,8 +50,8 @@ pub trait CongestionControl: Sized + 'static {
     /// Does it need ECN on its packets? (`TCP_CONG_NEEDS_ECN`)
     const NEEDS_ECN: bool = false;
 
-    /// An ACK was processed: set window and pacing rate.
-    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, rs: &RateSample);
+    /// The ACK with number `ack` was processed: set window and pacing rate.
+    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, ack: u32, rs: &RateSample);
 
     /// The slow start threshold after a loss, packets.
     fn ssthresh(sk: &Sock<'_>, ca: &mut Self::State) -> u32;
@@ -267,14 +267,14 @@ unsafe fn with<T: CongestionControl, R>(
 
 unsafe extern "C" fn cong_control<T: CongestionControl>(
     sk: *mut bindings::sock,
-    _ack: u32,
+    ack: u32,
     _flag: c_int,
     rs: *const bindings::rate_sample,
 ) {
     // SAFETY: `rs` is valid for the callback.
     let rs = unsafe { RateSample::from_raw(rs) };
     // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, |sk, ca| T::cong_control(sk, ca, rs)) }
+    unsafe { with::<T, _>(sk, |sk, ca| T::cong_control(sk, ca, ack, rs)) }
 }
 
 unsafe extern "C" fn ssthresh<T: CongestionControl>(sk: *mut bindings::sock) -> u32 {

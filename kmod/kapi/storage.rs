@@ -9,13 +9,23 @@
 use super::{bindings, sock::Sock};
 use crate::{
     laws::HopHistory,
-    wire::{storage::Head, Storage, Telemetry},
+    wire::{self, storage::Head, Sample, Storage},
 };
 use core::{
-    mem::{offset_of, size_of},
+    mem::{align_of, offset_of, size_of},
     ptr::NonNull,
+    sync::atomic::{fence, Ordering},
 };
-use kernel::sync::{barrier::smp_rmb, rcu};
+use kernel::sync::rcu;
+
+/// Reads a field of the part that eBPF writes.
+macro_rules! get {
+    ($record:expr, $($field:tt)+) => {{
+        // SAFETY: by the invariant of `Record` the pointer is valid; volatile, as a tc program may be
+        // writing. What is torn is thrown away.
+        unsafe { core::ptr::read_volatile(&raw const (*$record.data.as_ptr()).head.$($field)+) }
+    }};
+}
 
 /// The record of one socket, for the time of one callback.
 ///
@@ -30,6 +40,7 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// The record of a socket, when it has one.
+    #[inline]
     pub fn of(sk: &'a Sock<'a>) -> Option<Self> {
         let guard = rcu::read_lock();
         // SAFETY: the socket is live during the callback; the guard is held for as long as the
@@ -42,25 +53,59 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The telemetry that the segment with this acknowledgement number brought: fresh, or none. It is
-    /// gone afterwards.
-    pub fn take(&mut self, ack: u32) -> Option<Telemetry> {
-        let mut head = self.head()?;
+    /// The telemetry that the segment with this acknowledgement number brought, fresh, or none, and the
+    /// unit of an mpd delay. It is gone afterwards.
+    ///
+    /// Nearly every ACK comes by here: fields are read one by one, and the body only when it is wanted.
+    #[inline(always)]
+    pub fn take(&mut self, ack: u32) -> Option<(Sample, u8)> {
+        let generation = get!(self, generation);
+        // Loads stay in order, as after smp_rmb(), which is a function call in Rust.
+        fence(Ordering::Acquire);
+        let mut head = Head {
+            version: get!(self, version),
+            state: get!(self, state),
+            shift: get!(self, shift),
+            generation,
+            sample: Sample {
+                ack: get!(self, sample.ack),
+                format: get!(self, sample.format),
+                missing: get!(self, sample.missing),
+                hops: get!(self, sample.hops),
+                ..Sample::NONE
+            },
+            ..Head::ZERO
+        };
         let had = head.sample.format;
         let sample = head.take(ack);
-        if head.sample.format != had {
-            // SAFETY: valid by the invariant; one byte, so eBPF sees the old or the new.
-            unsafe {
-                let format = &raw mut (*self.data.as_ptr()).head.sample.format;
-                core::ptr::write_volatile(format, head.sample.format);
-            }
+        if head.sample.format == had {
+            return None; // Nothing there, or not yet for this ACK.
         }
-        let sample = sample?;
+        // SAFETY: valid by the invariant, and aligned as asserted below.
+        let body = unsafe {
+            core::ptr::read_volatile(
+                (&raw const (*self.data.as_ptr()).head.sample.body).cast::<Body>(),
+            )
+        };
+        fence(Ordering::Acquire);
+        if get!(self, generation) != generation {
+            return None; // Written meanwhile: torn, and of a later segment.
+        }
+        // SAFETY: valid by the invariant; one byte, so eBPF sees the old or the new.
+        unsafe {
+            let format = &raw mut (*self.data.as_ptr()).head.sample.format;
+            core::ptr::write_volatile(format, 0);
+        }
+        let mut sample = sample?;
+        for (to, word) in sample.body.chunks_exact_mut(4).zip(body) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
         self.log(ack, &sample);
-        sample.decode(head.shift)
+        Some((sample, head.shift))
     }
 
     /// What the law remembers of the path's hops.
+    #[inline]
     pub fn history(&mut self) -> &mut HopHistory {
         const {
             assert!(size_of::<HopHistory>() <= size_of::<Storage>() - offset_of!(Storage, history));
@@ -73,22 +118,8 @@ impl<'a> Record<'a> {
         unsafe { &mut *(&raw mut (*self.data.as_ptr()).history).cast() }
     }
 
-    /// A copy of what eBPF writes, when nobody wrote meanwhile.
-    fn head(&self) -> Option<Head> {
-        // SAFETY: valid by the invariant; volatile, as a tc program may be writing.
-        let generation = || unsafe {
-            core::ptr::read_volatile(&raw const (*self.data.as_ptr()).head.generation)
-        };
-        let before = generation();
-        smp_rmb();
-        // SAFETY: valid by the invariant; integers only, and a torn copy is thrown away below.
-        let head = unsafe { core::ptr::read_volatile(&raw const (*self.data.as_ptr()).head) };
-        smp_rmb();
-        (before & 1 == 0 && generation() == before).then_some(head)
-    }
-
     #[inline]
-    fn log(&self, ack: u32, sample: &crate::wire::Sample) {
+    fn log(&self, ack: u32, sample: &Sample) {
         // SAFETY: a bool of C that is only ever 0 or 1, written once, whole.
         if unsafe { core::ptr::read_volatile(&raw const bindings::fathom_int_logging) } {
             // SAFETY: the socket is live; a sample has the 40 bytes that are copied.
@@ -99,4 +130,12 @@ impl<'a> Record<'a> {
     }
 }
 
-const _: () = assert!(size_of::<crate::wire::Sample>() == 40);
+/// The body of a sample in words: a volatile copy of bytes would be one of single bytes.
+type Body = [u32; 8];
+
+const _: () = {
+    assert!(size_of::<Sample>() == 40);
+    assert!(size_of::<Body>() == wire::MAX_BODY);
+    assert!(offset_of!(Storage, head.sample.body) % align_of::<Body>() == 0);
+    assert!(align_of::<Storage>() >= align_of::<Body>());
+};

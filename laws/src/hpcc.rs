@@ -518,10 +518,12 @@ impl Law for Hpcc {
         }
     }
 
+    #[inline]
     fn cwnd(&self) -> u64 {
         self.base.limit(self.window.cwnd())
     }
 
+    #[inline]
     fn pacing_rate(&self, _params: &Params) -> u64 {
         if !self.started() {
             return 0;
@@ -531,10 +533,12 @@ impl Law for Hpcc {
         math::rate(cwnd, mss, self.inverse_t).max(u64::from(mss))
     }
 
+    #[inline]
     fn window(&self) -> &Window {
         &self.window
     }
 
+    #[inline]
     fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }

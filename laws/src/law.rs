@@ -9,6 +9,7 @@
 
 use super::math::{CWND_SHIFT, ONE_PACKET};
 use super::window::Window;
+#[cfg(not(MODULE))]
 use core::fmt;
 
 /// A configuration value outside its bounds.
@@ -24,6 +25,8 @@ pub struct ConfigError {
     pub max: u64,
 }
 
+// The kernel says it in its own words.
+#[cfg(not(MODULE))]
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

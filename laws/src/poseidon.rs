@@ -745,12 +745,14 @@ impl Law for Poseidon {
         }
     }
 
+    #[inline]
     fn cwnd(&self) -> u64 {
         self.base.limit(self.window.cwnd())
     }
 
     /// Algorithm 1, lines 21 to 23: below a packet, one goes every rtt/cwnd. Two, because a sender
     /// keeps two in flight ([`Law::cwnd_packets`]).
+    #[inline]
     fn pacing_rate(&self, params: &Params) -> u64 {
         if !self.started() {
             return 0;
@@ -770,10 +772,12 @@ impl Law for Poseidon {
         math::rate(cwnd, mss, math::reciprocal(self.rtt_ns)).max(u64::from(mss))
     }
 
+    #[inline]
     fn window(&self) -> &Window {
         &self.window
     }
 
+    #[inline]
     fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }

@@ -410,18 +410,22 @@ impl Law for PowerTcp {
         self.theta.power = 0;
     }
 
+    #[inline]
     fn cwnd(&self) -> u64 {
         self.theta.cwnd()
     }
 
+    #[inline]
     fn pacing_rate(&self, params: &Params) -> u64 {
         self.theta.pacing_rate(params)
     }
 
+    #[inline]
     fn window(&self) -> &Window {
         self.theta.window()
     }
 
+    #[inline]
     fn window_mut(&mut self) -> &mut Window {
         self.theta.window_mut()
     }

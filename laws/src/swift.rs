@@ -483,6 +483,7 @@ impl Law for Swift {
     }
 
     /// Below a packet, one goes every rtt/cwnd; two, because a sender keeps two in flight.
+    #[inline]
     fn pacing_rate(&self, params: &Params) -> u64 {
         if !self.started() {
             return 0;
@@ -501,10 +502,12 @@ impl Law for Swift {
         math::rate(cwnd, mss, math::reciprocal(self.rtt_ns)).max(u64::from(mss))
     }
 
+    #[inline]
     fn window(&self) -> &Window {
         &self.window
     }
 
+    #[inline]
     fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }

@@ -466,6 +466,7 @@ impl Law for ThetaPowerTcp {
         }
     }
 
+    #[inline]
     fn cwnd(&self) -> u64 {
         self.base.limit(self.window.cwnd())
     }
@@ -473,10 +474,12 @@ impl Law for ThetaPowerTcp {
     /// Rounded up: pacing at cwnd/τ carries the exact rate, and a receiver that acknowledges every
     /// second packet leaves a window of two and a half idle whenever it is two. On the kernel at
     /// 1 Gbit/s, where a bandwidth-delay product is under three packets, that is a fifth of the line.
+    #[inline]
     fn cwnd_packets_at(&self, _delivered: u32) -> u32 {
         self.cwnd_packets()
     }
 
+    #[inline]
     fn pacing_rate(&self, _params: &Params) -> u64 {
         if !self.started() {
             return 0;
@@ -486,10 +489,12 @@ impl Law for ThetaPowerTcp {
         math::rate(cwnd, self.window.mss(), self.inverse_tau).max(u64::from(self.window.mss()))
     }
 
+    #[inline]
     fn window(&self) -> &Window {
         &self.window
     }
 
+    #[inline]
     fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }

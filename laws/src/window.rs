@@ -143,6 +143,7 @@ impl Window {
     }
 
     /// Lets the next ACK begin a new round, as after an idle time.
+    #[inline]
     pub fn restart_round(&mut self) {
         self.flags &= !IN_ROUND;
         self.ce = 0;
@@ -177,6 +178,7 @@ impl Window {
     }
 
     /// Remembers the window for an undo.
+    #[inline]
     pub fn remember(&mut self) {
         if !self.in_recovery() {
             self.prior = (self.cwnd >> SAVED_SHIFT).min(u32::MAX as u64) as u32;
@@ -184,6 +186,7 @@ impl Window {
     }
 
     /// Remembers the window for an undo, and lets it not grow for up to two rounds.
+    #[inline]
     pub fn enter_recovery(&mut self) {
         self.remember();
         self.flags |= HOLD | HOLD_MORE;
@@ -231,12 +234,14 @@ impl Window {
     }
 
     /// Timeouts since the last progress.
+    #[inline]
     #[must_use]
     pub fn timeouts(&self) -> u8 {
         self.timeouts
     }
 
     /// Counts a timeout.
+    #[inline]
     pub fn count_timeout(&mut self) -> u8 {
         self.timeouts = self.timeouts.saturating_add(1);
         self.timeouts
@@ -249,12 +254,14 @@ impl Window {
     }
 
     /// The loss is repaired: the window may grow again.
+    #[inline]
     pub fn recovered(&mut self) {
         self.flags &= !(HOLD | HOLD_MORE);
         self.timeouts = 0;
     }
 
     /// Takes back the last reduction by a loss.
+    #[inline]
     pub fn undo(&mut self) {
         if self.prior == 0 {
             return;
@@ -269,6 +276,7 @@ impl Window {
     }
 
     /// Whole packets; the largest number when slow start does not run, as the kernel has it.
+    #[inline]
     #[must_use]
     pub fn ssthresh_packets(&self) -> u32 {
         if self.ssthresh == 0 {

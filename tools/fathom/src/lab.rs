@@ -6,6 +6,7 @@ use crate::{children, initramfs::Initramfs, paths::Paths};
 use anyhow::{bail, Context as _, Result};
 use plan::{Answer, Plan};
 use std::{
+    collections::HashSet,
     fs,
     process::{Command, Stdio},
     thread,
@@ -24,12 +25,19 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
     archive.dir(plan::MODULE_DIR.trim_start_matches('/'))?;
-    for module in &plan.modules {
-        let name = format!("{}.ko", module.name);
+    let mut modules: Vec<String> = plan.modules.iter().map(|m| m.name.clone()).collect();
+    let mut added = HashSet::new();
+    while let Some(module) = modules.pop() {
+        if !added.insert(module.clone()) {
+            continue;
+        }
+        let name = format!("{module}.ko");
+        let from = paths.lab_modules().join(&name);
         let file = format!("{}/{name}", plan::MODULE_DIR.trim_start_matches('/'));
         archive
-            .file(&file, &paths.lab_modules().join(&name))
+            .file(&file, &from)
             .context("run `make modules` first")?;
+        modules.extend(plan::depends(&fs::read(from)?));
     }
     archive.data(
         plan::PLAN_FILE.trim_start_matches('/'),

@@ -11,6 +11,21 @@ pub const MODULE_DIR: &str = "/modules";
 /// The name of the answer in the directory shared with the host.
 pub const ANSWER_FILE: &str = "answer.json";
 
+/// The modules that the module in this file needs, as its build recorded them (`depends=` of its
+/// `.modinfo`).
+pub fn depends(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|w| w == KEY) else {
+        return Vec::new();
+    };
+    let names = module[at + KEY.len()..].split(|&b| b == 0).next();
+    String::from_utf8_lossy(names.unwrap_or_default())
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
 /// One run of the lab.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Plan {
@@ -151,4 +166,19 @@ pub struct Sample {
     pub flows: Vec<(u64, u32, u32, u64)>,
     /// Per port: queue, bytes.
     pub ports: Vec<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_module_needs() {
+        let of = |modinfo: &str| super::depends(modinfo.as_bytes());
+        assert_eq!(
+            of("license=GPL\0depends=tcp_int,veth\0name=x\0"),
+            ["tcp_int", "veth"]
+        );
+        assert!(of("license=GPL\0depends=\0name=x\0").is_empty());
+        assert!(of("license=GPL\0name=x\0").is_empty());
+        assert_eq!(of("a\0depends=cut"), ["cut"]);
+    }
 }
