@@ -187,18 +187,8 @@ impl Loaded {
             ("int_fault", &options.faults, TcAttachType::Egress),
             ("int_gro", &options.gro, TcAttachType::Ingress),
         ] {
-            if devices.is_empty() {
-                continue;
-            }
-            let program: &mut SchedClassifier = program(&mut bpf, name)?.try_into()?;
-            program.load().with_context(|| format!("the kernel refused {name}"))?;
             for device in devices {
-                let order = TcAttachOptions::TcxOrder(LinkOrder::default());
-                let id = program
-                    .attach_with_options(device, side, order)
-                    .with_context(|| format!("attaching {name} to {device}"))?;
-                let link = format!("{}-{}", name.trim_start_matches("int_"), plain(device));
-                links.push((link, program.take_link(id)?.try_into()?));
+                attach_tc(&mut bpf, &mut links, name, device, side)?;
             }
         }
         if !options.xdp.is_empty() {
@@ -219,6 +209,15 @@ impl Loaded {
             }
         }
         Ok(Self(bpf, links))
+    }
+
+    /// Attaches `int_tc` to one more device, in the network namespace of the calling thread. The settings
+    /// must have said that tc feeds.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn attach_tc(&mut self, device: &str) -> Result<()> {
+        attach_tc(&mut self.0, &mut self.1, "int_tc", device, TcAttachType::Ingress)
     }
 
     /// The map that `tcp_int` wants.
@@ -243,6 +242,23 @@ impl Loaded {
             .context("the programs have no map COUNTS")?;
         counts(&PerCpuArray::try_from(map)?)
     }
+}
+
+/// A link under the name that its pin has.
+type Link = (String, aya::programs::links::FdLink);
+
+fn attach_tc(bpf: &mut Ebpf, links: &mut Vec<Link>, name: &str, device: &str, side: TcAttachType) -> Result<()> {
+    let program: &mut SchedClassifier = program(bpf, name)?.try_into()?;
+    if program.fd().is_err() {
+        program.load().with_context(|| format!("the kernel refused {name}"))?;
+    }
+    let order = TcAttachOptions::TcxOrder(LinkOrder::default());
+    let id = program
+        .attach_with_options(device, side, order)
+        .with_context(|| format!("attaching {name} to {device}"))?;
+    let link = format!("{}-{}", name.trim_start_matches("int_"), plain(device));
+    links.push((link, program.take_link(id)?.try_into()?));
+    Ok(())
 }
 
 /// Device names may have dots in them, names of pins may not.

@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Telemetry from the wire into the congestion control, checked packet by packet: what a law was given
+//! with an ACK is what the hops had logged of the packets that the ACK answers for.
+//!
+//! Expected values are computed from the ports' own logs with the rules of `wire/`; what the law was given
+//! is in the log of `tcp_int`.
+
+use super::{
+    frame::Raw,
+    line::{address, device, netem, Line, Port, BACKWARD, FORWARD, RECEIVER, SENDER},
+};
+use crate::{ktap::Outcome, modules, tcp, traffic};
+use anyhow::{bail, ensure, Context as _, Result};
+use int::{Count, Device, Fault, Loaded, Options, Settings};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    thread,
+    time::{Duration, Instant},
+};
+use wire::{
+    bind::Seen,
+    bottleneck,
+    mpd::{Missing, Word},
+    stack, tc, Format, Hop, Sample, Speed,
+};
+
+/// Where the eBPF programs are in the initramfs.
+const OBJECT: &str = "/fathom-int.bpf";
+const CGROUP: &str = "/sys/fs/cgroup";
+const SHIFT: u8 = 6;
+/// As many as there can be in a window: an option in every segment.
+const EVERY_SEGMENT: u8 = 20;
+
+/// The format and the law that reads it.
+const FORMATS: [(Format, &str); 3] = [
+    (Format::Mpd, "poseidon"),
+    (Format::Bottleneck, "powertcp"),
+    (Format::Stack, "powertcp"),
+];
+
+/// Loads the modules, once.
+fn load_modules() -> Result<()> {
+    for module in ["sch_int", "tcp_int", "tcp_poseidon", "tcp_powertcp", "tcp_hpcc"] {
+        match modules::load(module, "") {
+            Err(e) if e.raw_os_error() != Some(libc::EEXIST) => {
+                return Err(e).with_context(|| format!("load {module}"))
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The programs with an option in every segment.
+fn options(format: Format) -> Options {
+    Options {
+        object: OBJECT.into(),
+        settings: Settings {
+            wants: format as u8,
+            per_window_shift: EVERY_SEGMENT,
+            ..Settings::DEFAULT
+        },
+        cgroup: Some(CGROUP.into()),
+        ..Options::default()
+    }
+}
+
+/// The programs, attached, and their map handed to `tcp_int`. Taken back when dropped.
+struct Attached(Loaded);
+
+impl Attached {
+    fn new(options: &Options, log: u32) -> Result<Self> {
+        load_modules()?;
+        let loaded = Loaded::new(options)?;
+        let mut device = Device::open()?;
+        device.bind(loaded.storage()?, true)?;
+        device.log(log)?;
+        Ok(Self(loaded))
+    }
+
+    fn count(&self, what: Count) -> Result<u64> {
+        Ok(self.0.counts()?[what as usize])
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Ok(mut device) = Device::open() {
+            device.unbind().ok();
+            device.log(0).ok();
+        }
+    }
+}
+
+/// What is done to the path while flows send.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    /// Losses, duplicates and reordering on the sender's own port.
+    Lossy,
+    /// The data's path changes twice.
+    Detour,
+    /// The middle router does not write.
+    Gap,
+}
+
+/// One run: flows with `cc` over the line, and everything that was logged.
+struct Run {
+    seen: Vec<Seen>,
+    forward: Vec<Vec<tc::Record>>,
+    backward: Vec<Vec<tc::Record>>,
+    /// Per local port of a flow: segments that arrived at the sender, retransmits.
+    flows: HashMap<u16, (u32, u32)>,
+    options: u64,
+}
+
+const FLOWS: usize = 3;
+const MS: u64 = 4;
+
+fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
+    let attached = Attached::new(&options(format), 1 << 17)?;
+    let line = Line::new()?;
+    match trouble {
+        Trouble::Lossy => line.netem(SENDER, 1, netem(5_000, 5_000, 10_000, 20))?,
+        Trouble::Gap => line.set(2, 3, "int off")?,
+        _ => {}
+    }
+    let receiver = address(RECEIVER, 3, ipv6);
+    let mut senders = vec![];
+    let start = Instant::now() + Duration::from_millis(5);
+    for i in 0..FLOWS {
+        let to = traffic::receive(line.space(RECEIVER), receiver, cc)?;
+        let at = start + Duration::from_micros(300 * i as u64);
+        senders.push(traffic::send(line.space(SENDER), to, cc, at, None));
+    }
+    if trouble == Trouble::Detour {
+        traffic::sleep_until(start + Duration::from_millis(MS / 3));
+        line.detour(true, ipv6)?;
+        traffic::sleep_until(start + Duration::from_millis(2 * MS / 3));
+        line.detour(false, ipv6)?;
+    }
+    traffic::sleep_until(start + Duration::from_millis(MS));
+    let mut flows = HashMap::new();
+    for sender in &senders {
+        if let Some(e) = sender.error() {
+            bail!("a flow: {e}");
+        }
+        let socket = sender.socket().context("a flow never connected")?;
+        let info = tcp::info(socket)?;
+        flows.insert(socket.local_addr()?.port(), (info.segs_in, info.total_retrans));
+    }
+    let log = Device::read()?;
+    ensure!(log.lost == 0, "{} samples found the log full", log.lost);
+    let logs = |ports: &[Port]| ports.iter().map(|port| line.log(port)).collect::<Result<Vec<_>>>();
+    let run = Run {
+        seen: log.seen,
+        forward: logs(&FORWARD)?,
+        backward: logs(&BACKWARD)?,
+        flows,
+        options: attached.count(Count::Agreed)?,
+    };
+    for sender in &senders {
+        if let Some(socket) = sender.socket() {
+            socket.shutdown(std::net::Shutdown::Both).ok();
+        }
+    }
+    Ok(run)
+}
+
+/// A packet, as the logs can tell it from others: ports, numbers, and which of several with these.
+type Packet = (u16, u16, u32, u32, u32, usize);
+
+/// By packet, what each port that it passed logged, in the order of passing.
+fn packets(logs: &[Vec<tc::Record>]) -> BTreeMap<Packet, Vec<tc::Record>> {
+    let mut all: BTreeMap<Packet, Vec<tc::Record>> = BTreeMap::new();
+    for log in logs {
+        let mut times = HashMap::new();
+        for record in log {
+            let key = (record.sport, record.dport, record.seq, record.ack, record.payload);
+            let time = times.entry(key).or_insert(0);
+            let (sport, dport, seq, ack, payload) = key;
+            all.entry((sport, dport, seq, ack, payload, *time))
+                .or_default()
+                .push(*record);
+            *time += 1;
+        }
+    }
+    for records in all.values_mut() {
+        records.sort_by_key(|record| record.time_ns);
+    }
+    all
+}
+
+/// The rates of the ports, by hop id.
+fn speed(hop_id: u8) -> Speed {
+    let gbps = match hop_id {
+        1 | 4 | 13 => 40,
+        3 => 25,
+        5 => 5,
+        _ => 10,
+    };
+    Speed::from_mbps(gbps * 1000)
+}
+
+fn hop(record: &tc::Record) -> Hop {
+    Hop {
+        delay_ns: record.delay_ns,
+        qlen_bytes: record.qlen_bytes,
+        tx_bytes: record.tx_bytes,
+        time_ns: record.time_ns,
+        load: record.load,
+        speed: speed(record.hop_id),
+        hop_id: record.hop_id,
+        shift: SHIFT,
+    }
+}
+
+/// What a packet that left with an empty option bears at the end of its path.
+fn word(records: &[tc::Record]) -> Word {
+    records
+        .iter()
+        .fold(Word::EMPTY, |word, record| word.hop(record.delay_ns, SHIFT))
+}
+
+fn record_body(records: &[tc::Record]) -> bottleneck::Body {
+    records
+        .iter()
+        .fold(bottleneck::Body::default(), |body, record| body.hop(&hop(record)))
+}
+
+fn slots(records: &[tc::Record]) -> Vec<u8> {
+    records
+        .iter()
+        .take(stack::slots(true))
+        .flat_map(|record| stack::Slot::of(&hop(record)).0)
+        .collect()
+}
+
+/// Checks every sample of a run against the hops' logs; what it found, in words.
+fn check(run: &Run, format: Format, trouble: Trouble) -> Result<String> {
+    let forward = packets(&run.forward);
+    let backward = packets(&run.backward);
+    let hops = if trouble == Trouble::Gap { 2 } else { 3 };
+    let mut exact = 0;
+    let mut by_flow: HashMap<u16, Vec<&Seen>> = HashMap::new();
+    for seen in &run.seen {
+        by_flow.entry(seen.local_port).or_default().push(seen);
+    }
+    ensure!(by_flow.len() == FLOWS, "samples of {} flows", by_flow.len());
+    for (port, samples) in &by_flow {
+        let data: Vec<(&Packet, &Vec<tc::Record>)> = forward
+            .iter()
+            .filter(|(packet, records)| packet.0 == *port && records.len() >= hops)
+            .collect();
+        // By what a packet acknowledges when it is the last one: the end of its data.
+        let mut by_end: HashMap<u32, Vec<&Vec<tc::Record>>> = HashMap::new();
+        for (packet, records) in &data {
+            by_end.entry(packet.2.wrapping_add(packet.4)).or_default().push(records);
+        }
+        let bodies: HashSet<Vec<u8>> = data.iter().map(|(_, records)| body(format, records)).collect();
+        let mut last = None;
+        for seen in samples {
+            let sample = Sample::from_bytes(&seen.sample);
+            ensure!(sample.format == format as u8, "format {}", sample.format);
+            ensure!(sample.ack == seen.ack, "a sample of another ACK");
+            let missing = Missing::from_code(sample.missing).code();
+            let expected = u8::from(trouble == Trouble::Gap);
+            if format != Format::Stack {
+                ensure!(missing == expected, "flow {port}: {missing} hops missing, expected {expected}");
+            }
+            let given = given(format, &sample);
+            ensure!(
+                bodies.contains(&given),
+                "flow {port}, ACK {}: no packet bore {given:02x?}",
+                seen.ack
+            );
+            if format == Format::Mpd {
+                check_ack_path(&backward, *port, seen, &sample)?;
+            }
+            // On a path that behaves, also which packet it was.
+            if trouble == Trouble::None || trouble == Trouble::Gap {
+                let answered = answered(&data, last, seen.ack);
+                let all = match format {
+                    Format::Mpd => answered.iter().map(|r| body(format, r)).max(),
+                    _ => by_end.get(&seen.ack).map(|r| body(format, r[0])),
+                };
+                ensure!(
+                    all.as_ref() == Some(&given),
+                    "flow {port}, ACK {}: {given:02x?} instead of {all:02x?}",
+                    seen.ack
+                );
+                exact += 1;
+            }
+            last = Some(seen.ack);
+        }
+        let (segments, _) = run.flows[port];
+        let share = samples.len() as f64 / f64::from(segments.max(1));
+        let least = if trouble == Trouble::Lossy { 0.5 } else { 0.97 };
+        ensure!(share >= least, "flow {port}: a sample with {share:.2} of {segments} segments");
+    }
+    let retransmits: u32 = run.flows.values().map(|(_, retransmits)| retransmits).sum();
+    if trouble == Trouble::Lossy {
+        ensure!(retransmits > 0, "nothing was lost: the test would say less than its name");
+    }
+    if trouble == Trouble::Detour {
+        ensure!(
+            run.forward[4].len() > 20 && run.forward[1].len() > 20,
+            "the path did not change"
+        );
+    }
+    Ok(format!(
+        "{} samples, {exact} of them by their packet, {} data packets, {retransmits} retransmits",
+        run.seen.len(),
+        forward.len()
+    ))
+}
+
+/// What an ACK brings back of a packet with these records.
+fn body(format: Format, records: &[tc::Record]) -> Vec<u8> {
+    match format {
+        Format::Mpd => (word(records).0 & 0xfff0).to_be_bytes().to_vec(),
+        Format::Bottleneck => without_count(record_body(records).0),
+        Format::Stack => slots(records),
+    }
+}
+
+/// What the law was given.
+fn given(format: Format, sample: &Sample) -> Vec<u8> {
+    match format {
+        Format::Mpd => vec![sample.body[0], sample.body[1] & 0xf0],
+        Format::Bottleneck => {
+            let mut body = [0; 12];
+            body.copy_from_slice(&sample.body[..12]);
+            without_count(body)
+        }
+        Format::Stack => sample.body[..8 * usize::from(sample.hops)].to_vec(),
+    }
+}
+
+/// The hop count of a record becomes the number of missing hops on its way back.
+fn without_count(mut body: [u8; 12]) -> Vec<u8> {
+    body[1] &= 0x0f;
+    body.to_vec()
+}
+
+/// The packets that the ACK `ack` answers for and the one before did not.
+fn answered<'a>(
+    data: &[(&Packet, &'a Vec<tc::Record>)],
+    last: Option<u32>,
+    ack: u32,
+) -> Vec<&'a Vec<tc::Record>> {
+    data.iter()
+        .filter(|(packet, _)| {
+            let end = packet.2.wrapping_add(packet.4);
+            let after = last.is_none_or(|last| (end.wrapping_sub(last) as i32) > 0);
+            after && (end.wrapping_sub(ack) as i32) <= 0
+        })
+        .map(|(_, records)| *records)
+        .collect()
+}
+
+/// The forward word of the ACK itself is what its own path had.
+fn check_ack_path(
+    backward: &BTreeMap<Packet, Vec<tc::Record>>,
+    port: u16,
+    seen: &Seen,
+    sample: &Sample,
+) -> Result<()> {
+    let has = u16::from_be_bytes([sample.body[2], sample.body[3]]);
+    let of_ack: Vec<u16> = backward
+        .iter()
+        .filter(|(packet, _)| packet.1 == port && packet.3 == seen.ack)
+        .map(|(_, records)| word(records).0)
+        .collect();
+    ensure!(
+        of_ack.contains(&has),
+        "ACK {}: its own path gave {has:04x}, the hops say {of_ack:04x?}",
+        seen.ack
+    );
+    Ok(())
+}
+
+fn all(trouble: Trouble, versions: &[bool]) -> Result<Outcome> {
+    for (format, cc) in FORMATS {
+        for &ipv6 in versions {
+            let version = if ipv6 { 6 } else { 4 };
+            let of = || format!("{format:?} IPv{version}");
+            let run = run(format, cc, ipv6, trouble).with_context(of)?;
+            ensure!(run.options == 2 * FLOWS as u64, "{}: {} ends agreed", of(), run.options);
+            println!("# {}: {}", of(), check(&run, format, trouble).with_context(of)?);
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Every sample, in all formats and both versions of IP.
+pub fn exact() -> Result<Outcome> {
+    all(Trouble::None, &[false, true])
+}
+
+/// With losses, duplicates and reordering.
+pub fn lossy() -> Result<Outcome> {
+    all(Trouble::Lossy, &[false])
+}
+
+/// While the path changes, and back.
+pub fn detour() -> Result<Outcome> {
+    all(Trouble::Detour, &[false])
+}
+
+/// With a hop that does not write.
+pub fn gap() -> Result<Outcome> {
+    all(Trouble::Gap, &[false])
+}
+
+/// One flow over the line; the throughput in the second half, bytes a second, and what was counted.
+fn one_flow(line: &Line, cc: &str, ms: u64, mut meanwhile: impl FnMut(u64) -> Result<()>) -> Result<(f64, u32)> {
+    let to = traffic::receive(line.space(RECEIVER), address(RECEIVER, 3, false), cc)?;
+    let start = Instant::now() + Duration::from_millis(1);
+    let sender = traffic::send(line.space(SENDER), to, cc, start, None);
+    let mut half = 0;
+    let mut largest = 0;
+    for step in 1..=ms * 10 {
+        traffic::sleep_until(start + Duration::from_micros(step * 100));
+        meanwhile(step * 100)?;
+        if let Some(e) = sender.error() {
+            bail!("the flow: {e}");
+        }
+        let Some(socket) = sender.socket() else { continue };
+        let info = tcp::info(socket)?;
+        largest = largest.max(info.snd_cwnd);
+        ensure!(info.snd_cwnd >= 1 && info.pacing_rate > 0, "window {}, pacing {}", info.snd_cwnd, info.pacing_rate);
+        if step == ms * 5 {
+            half = info.bytes_acked;
+        }
+        if step == ms * 10 {
+            let bytes = info.bytes_acked - half;
+            socket.shutdown(std::net::Shutdown::Both).ok();
+            return Ok((bytes as f64 / (ms as f64 / 2e3), largest));
+        }
+    }
+    bail!("the flow never connected")
+}
+
+/// A peer that lies, sets every bit, or sends malformed options: the window stays within bounds, the
+/// connection lives, and the counters show it.
+pub fn hostile() -> Result<Outcome> {
+    for (format, cc) in FORMATS {
+        for fault in [Fault::AllOnes, Fault::Random, Fault::Length, Fault::Scramble] {
+            let line = Line::new()?;
+            // The programs of this host, and the fault on the receiver's way out.
+            let attached = Attached::new(&options(format), 0)?;
+            let faults = line.space(RECEIVER).enter(|| {
+                Loaded::new(&Options {
+                    object: OBJECT.into(),
+                    faults: vec![device(3)],
+                    fault,
+                    ..Options::default()
+                })
+            })??;
+            let (rate, largest) = one_flow(&line, cc, 4, |_| Ok(()))?;
+            let told = faults.counts()?[Count::Faults as usize];
+            let malformed = attached.count(Count::Malformed)?;
+            println!(
+                "# {format:?} {fault:?}: {:.2} Gbit/s, largest window {largest}, {told} lies, {malformed} malformed",
+                rate * 8e-9
+            );
+            ensure!(told > 10, "nothing was changed");
+            ensure!(largest < 20_000, "the window grew to {largest} packets");
+            ensure!(rate > 1e6, "the flow stands still: {rate} bytes/s");
+            if fault == Fault::Length {
+                ensure!(malformed > 0, "malformed options were not counted");
+            }
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Hops stop writing for two milliseconds: samples stop and come back within a round trip or two, and the
+/// flow goes on meanwhile.
+pub fn absent_for_a_while() -> Result<Outcome> {
+    const OFF: (u64, u64) = (2_000, 4_000);
+    for (format, cc) in FORMATS {
+        let attached = Attached::new(&options(format), 1 << 17)?;
+        let line = Line::new()?;
+        let began = Instant::now();
+        let at = |node, to, on: &str| line.set(node, to, &format!("int {on}"));
+        let mut changed = vec![];
+        let (rate, _) = one_flow(&line, cc, 6, |us| {
+            let switch = match us {
+                us if us == OFF.0 => "off",
+                us if us == OFF.1 => "on",
+                _ => return Ok(()),
+            };
+            changed.push(began.elapsed());
+            [(1, 2), (2, 3), (3, 4)].iter().try_for_each(|(node, to)| at(*node, *to, switch))
+        })?;
+        let log = Device::read()?;
+        // The log's clock is the kernel's monotonic one; the largest gap in it is the time without.
+        let mut times: Vec<u64> = log.seen.iter().map(|seen| seen.time_ns).collect();
+        times.sort_unstable();
+        let gap = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let off = (OFF.1 - OFF.0) * 1000;
+        println!(
+            "# {format:?}: {} samples, none for {:.0} us of {:.0} us off, {:.2} Gbit/s after",
+            times.len(),
+            gap as f64 / 1e3,
+            off as f64 / 1e3,
+            rate * 8e-9
+        );
+        ensure!(changed.len() == 2, "the hops were not switched");
+        // At most a round trip to fall silent and another to come back: 60 us of wire, and a queue.
+        ensure!((off - 300_000..off + 300_000).contains(&gap), "a gap of {gap} ns");
+        ensure!(rate * 8.0 > 0.85 * 10e9, "{:.2} Gbit/s in the end", rate * 8e-9);
+        drop(attached);
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Looks at all packets of a connection as they arrive at the receiver: options of ours by their id.
+fn watch(line: &Line, cc: &str) -> Result<HashMap<u16, usize>> {
+    let raw = line.space(RECEIVER).enter(|| Raw::open(&device(3)))??;
+    raw.patience_ms(1)?;
+    let to = traffic::receive(line.space(RECEIVER), address(RECEIVER, 3, false), cc)?;
+    let from = Instant::now();
+    let sender = traffic::send(line.space(SENDER), to, cc, from, Some(200_000));
+    let watcher = thread::spawn(move || {
+        let mut ids = HashMap::new();
+        let mut quiet = 0;
+        while quiet < 20 {
+            let Some(arrived) = raw.next() else {
+                quiet += 1;
+                continue;
+            };
+            if arrived.ports().1 != to.port() {
+                continue;
+            }
+            let tcp = arrived.tcp();
+            let end = usize::from(tcp[12] >> 4) * 4;
+            if let Ok(found) = wire::find(&tcp[20..end]) {
+                *ids.entry(found.exid).or_insert(0) += 1;
+            }
+        }
+        ids
+    });
+    for _ in 0..200 {
+        traffic::sleep_until(Instant::now() + Duration::from_micros(100));
+        if sender.socket().is_some_and(|socket| tcp::info(socket).is_ok_and(|info| info.bytes_acked >= 200_000)) {
+            break;
+        }
+    }
+    let done = sender.socket().map(|socket| tcp::info(socket).map(|info| info.bytes_acked));
+    ensure!(matches!(done, Some(Ok(200_000..))), "the data did not arrive: {done:?}");
+    Ok(watcher.join().expect("the thread does not panic"))
+}
+
+/// A peer without telemetry sees the offer in the SYN and no option ever after; nor does one whose answer
+/// a middlebox removed. Where options are removed later, data still arrives.
+pub fn falls_back() -> Result<Outcome> {
+    use wire::exid;
+    for (format, cc) in FORMATS {
+        // A peer without: the receiver's thread is in another cgroup, without the programs.
+        let scope = Options {
+            // The sender offers to the receiver; the listener is not to answer: out of its scope.
+            prefixes: vec![format!("{}/32", address(RECEIVER, 3, false)).parse().map_err(anyhow::Error::msg)?],
+            ..options(format)
+        };
+        let line = Line::new()?;
+        let attached = Attached::new(&scope, 0)?;
+        let ids = watch(&line, cc)?;
+        ensure!(ids.len() == 1 && ids.contains_key(&exid::HELLO), "{format:?}: without an answer: {ids:04x?}");
+        ensure!(attached.count(Count::Unanswered)? == 1, "the missing answer was not counted");
+        drop(attached);
+
+        for (fault, name) in [(Fault::StripHello, "answer removed"), (Fault::StripAll, "all removed")] {
+            let line = Line::new()?;
+            let attached = Attached::new(&options(format), 0)?;
+            let faults = line.space(RECEIVER).enter(|| {
+                Loaded::new(&Options {
+                    object: OBJECT.into(),
+                    faults: vec![device(3)],
+                    fault,
+                    ..Options::default()
+                })
+            })??;
+            let ids = watch(&line, cc)?;
+            let removed = faults.counts()?[Count::Faults as usize];
+            ensure!(removed > 0, "{format:?}, {name}: nothing was removed");
+            ensure!(ids.keys().all(|id| *id == exid::HELLO), "{format:?}, {name}: {ids:04x?}");
+            drop(attached);
+        }
+        println!("# {format:?}: no option after a handshake without agreement");
+    }
+    Ok(Outcome::Pass)
+}
+
+/// tc feeds the record instead of sock_ops: samples are as good.
+pub fn tc_feeds() -> Result<Outcome> {
+    for (format, cc) in FORMATS {
+        let line = Line::new()?;
+        let mut attached = Attached::new(
+            &Options {
+                settings: Settings { tc_feeds: 1, ..options(format).settings },
+                ..options(format)
+            },
+            1 << 16,
+        )?;
+        for (node, to) in [(SENDER, 1), (RECEIVER, 3)] {
+            line.space(node).enter(|| attached.0.attach_tc(&device(to)))??;
+        }
+        let (rate, _) = one_flow(&line, cc, 4, |_| Ok(()))?;
+        let log = Device::read()?;
+        let taken = attached.count(Count::TcTaken)?;
+        println!("# {format:?}: {} samples, {taken} packets, {:.2} Gbit/s", log.seen.len(), rate * 8e-9);
+        ensure!(taken > 100 && log.seen.len() > 100, "too few");
+        ensure!(rate * 8.0 > 0.85 * 10e9, "{:.2} Gbit/s", rate * 8e-9);
+        let full = log.seen.iter().filter(|seen| Missing::from_code(Sample::from_bytes(&seen.sample).missing).is_full()).count();
+        if format != Format::Stack {
+            ensure!(full == log.seen.len(), "{full} of {} samples cover the path", log.seen.len());
+        }
+    }
+    Ok(Outcome::Pass)
+}
