@@ -6,13 +6,13 @@ use crate::measured::{Measured, Samples};
 use crate::run::{Bin, FlowResult, Summary};
 use crate::stats::{jain, mean, percentile, sorted, variation};
 use scenario::{Metric, NodeKind, PortId, Resolved, Work};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A flow has converged when it has this much of its fair share.
 pub const CONVERGED: f64 = 0.9;
 
 /// Max-min fair shares of the long flows that are there in all of the measured time, bits of payload
-/// per second, by flow. None when other flows come and go beside them: a share would mean nothing.
+/// per second, by flow. Flows that come and go beside them are not considered.
 #[must_use]
 pub fn fair_shares(r: &Resolved) -> BTreeMap<usize, f64> {
     let m = &r.measure;
@@ -38,6 +38,9 @@ pub fn summary(r: &Resolved, flows: &[FlowResult], measured: &Measured) -> Summa
     }
     if let Some(v) = least_step_jain(r, &measured.samples) {
         all.insert(Metric::JainStepMin, v);
+    }
+    if let Some(v) = variation_over_time(r, &measured.samples) {
+        all.insert(Metric::VariationTime, v);
     }
     let groups = r.groups.iter().enumerate().map(|(g, group)| {
         let members: Vec<&FlowResult> = flows.iter().filter(|f| f.group == g).collect();
@@ -170,24 +173,55 @@ fn of_network(
     }
 }
 
-/// What circuits carried of what they could while they were up, in the measured time.
+/// What the circuits between racks with traffic carried of what they could while they were up, in the
+/// measured time.
 fn circuit_utilisation(r: &Resolved, measured: &Measured) -> Option<f64> {
     let circuits = r.circuits.as_ref()?;
-    let sent: f64 = circuits
-        .circuits
-        .iter()
-        .filter_map(|c| measured.ports.get(c.port.index()))
-        .map(|p| p.wire_bytes as f64 * 8.0)
-        .sum();
-    let could: f64 = circuits
-        .circuits
-        .iter()
-        .map(|c| {
-            let up = circuits.up_ns(c.matching, r.measure.from_ns, r.measure.until_ns);
-            r.port(c.port).rate_bps as f64 * up as f64 / 1e9
-        })
-        .sum();
+    let rack = |host: usize| r.nodes[host].rack;
+    let pairs: BTreeSet<_> = r.flows.iter().map(|f| (rack(f.src), rack(f.dst))).collect();
+    let rack_of_switch = |switch: usize| {
+        let hosts = r.nodes[switch].ports.iter().map(|&p| r.far_end(p));
+        hosts.filter_map(rack).next()
+    };
+    let (mut sent, mut could) = (0.0, 0.0);
+    for c in &circuits.circuits {
+        let from = rack_of_switch(r.near_end(c.port));
+        if !pairs.contains(&(from, Some(c.to_rack))) {
+            continue;
+        }
+        let up = circuits.up_ns(c.matching, r.measure.from_ns, r.measure.until_ns);
+        could += r.port(c.port).rate_bps as f64 * up as f64 / 1e9;
+        let port = measured.ports.get(c.port.index());
+        sent += port.map_or(0.0, |p| p.wire_bytes as f64 * 8.0);
+    }
     (could > 0.0).then(|| sent / could)
+}
+
+/// The coefficient of variation of a long flow's throughput in successive windows of the measured time,
+/// averaged over the flows that are there in all of it.
+fn variation_over_time(r: &Resolved, samples: &Samples) -> Option<f64> {
+    let m = &r.measure;
+    let window = (m.window_ns / m.interval_ns).max(1) as usize;
+    let first = m.from_ns.div_ceil(m.interval_ns) as usize;
+    let last = (m.until_ns / m.interval_ns) as usize;
+    let there = |f: &usize| {
+        let flow = &r.flows[*f];
+        let to_the_end = flow.stop_ns.is_none_or(|stop| stop >= m.until_ns);
+        flow.work == Work::Long && flow.start_ns <= m.from_ns && to_the_end
+    };
+    let each: Vec<f64> = samples
+        .delivered
+        .iter()
+        .filter(|(f, _)| there(f))
+        .filter_map(|(_, d)| {
+            let ends = (first + window..=last.min(d.len().saturating_sub(1))).step_by(window);
+            let got: Vec<f64> = ends
+                .map(|k| d[k].saturating_sub(d[k - window]) as f64)
+                .collect();
+            (got.len() >= 2).then(|| variation(&got)).flatten()
+        })
+        .collect();
+    mean(&each)
 }
 
 /// The least use of a port in any window of the measured time.

@@ -460,6 +460,9 @@ pub struct FlowsTable {
     pub size: Option<Spanned<Size>>,
     /// What the application offers at most.
     pub app_rate: Option<Spanned<Rate>>,
+    /// Senders or receivers that no host fits make no flows, rather than an error.
+    #[serde(default)]
+    pub optional: bool,
     /// Its congestion control; default: the one under test.
     pub cc: Option<Spanned<String>>,
 }

@@ -59,6 +59,7 @@ metrics! {
     JainShare, "jain_share", "", 4, "Jain's index of throughputs over max-min fair shares";
     JainStepMin, "jain_step_min", "", 4, "the least Jain's index (of throughputs over fair shares) in the second half of any period without starts and stops";
     Variation, "variation", "", 4, "standard deviation of the flows' throughputs over their mean";
+    VariationTime, "variation_time", "", 4, "standard deviation over time of a flow's throughput in windows, over its mean, averaged over the long flows";
     Convergence, "convergence", "us", 1, "from the last start of a long flow to the beginning of the first window in which every long flow has 0.9 of its max-min share";
     QueueMean, "queue_mean", "us", 2, "mean queue of the line, as the time it takes to send";
     QueueP99, "queue_p99", "us", 2, "99th percentile of the line's queue";
@@ -78,7 +79,7 @@ metrics! {
     Timeouts, "timeouts", "", 0, "retransmission timeouts";
     Drops, "drops", "", 0, "packets that queues dropped";
     Marks, "marks", "", 0, "packets that queues marked (ECN)";
-    CircuitUtilisation, "circuit_utilisation", "", 3, "what circuits carried while they were up, as a share of what they could";
+    CircuitUtilisation, "circuit_utilisation", "", 3, "what the circuits between racks with traffic carried while they were up, as a share of what they could";
 }
 
 impl fmt::Display for Metric {

@@ -204,71 +204,86 @@ impl Resolved {
         (f.start_ns..end).contains(&at_ns)
     }
 
-    /// Max-min fair shares of `flows`, in their order, bits of payload per second. The ACKs of each
-    /// take their part of the way back. Rates that faults change are not considered.
+    /// Max-min fair shares of `flows`, in their order, bits of payload per second. What the ACKs of all
+    /// need on the way back is taken off first. Rates that faults change are not considered.
     #[must_use]
     pub fn max_min_bps(&self, flows: &[usize]) -> Vec<f64> {
-        let loads: Vec<Vec<(PortId, f64)>> = flows.iter().map(|&f| self.load(f)).collect();
-        let mut free: Vec<f64> = self.ports().map(|p| self.port(p).rate_bps as f64).collect();
-        let mut users: Vec<f64> = vec![0.0; free.len()];
-        for (port, load) in loads.iter().flatten() {
-            users[port.index()] += load;
-        }
-        let limit = |i: usize| {
-            let f: &Flow = &self.flows[flows[i]];
-            if f.app_bps == 0 {
-                f64::INFINITY
-            } else {
-                f.app_bps as f64 / self.efficiency(f.cc)
-            }
-        };
-        let mut rate = vec![0.0; flows.len()];
-        let mut open: Vec<usize> = (0..flows.len()).filter(|&i| !loads[i].is_empty()).collect();
-        let mut level = 0.0;
-        while !open.is_empty() {
-            // All open flows rise together until a port is full or a flow has what it wants.
-            let port_step = free
-                .iter()
-                .zip(&users)
-                .filter(|(_, &users)| users > 1e-9)
-                .map(|(free, users)| free / users)
-                .fold(f64::INFINITY, f64::min);
-            let flow_step = open
-                .iter()
-                .map(|&i| limit(i) - level)
-                .fold(f64::INFINITY, f64::min);
-            let step = port_step.min(flow_step).max(0.0);
-            level += step;
-            for (free, users) in free.iter_mut().zip(&users) {
-                *free -= step * users;
-            }
-            let full = |port: &PortId| free[port.index()] <= 1.0;
-            let (done, rest): (Vec<usize>, Vec<usize>) = open
-                .iter()
-                .partition(|&&i| level + 1.0 >= limit(i) || loads[i].iter().any(|(p, _)| full(p)));
-            if done.is_empty() {
-                break;
-            }
-            for i in done {
-                rate[i] = level * self.efficiency(self.flows[flows[i]].cc);
-                for (port, load) in &loads[i] {
-                    users[port.index()] -= load;
+        /// ACKs are a few percent of the data: each round is that much nearer to the answer.
+        const ROUNDS: usize = 8;
+        let paths: Vec<Vec<PortId>> = flows.iter().map(|&f| self.path(f)).collect();
+        let acks: Vec<(Vec<PortId>, f64)> = flows.iter().map(|&f| self.ack_load(f)).collect();
+        let limits: Vec<f64> = flows.iter().map(|&f| self.wire_limit(f)).collect();
+        let line: Vec<f64> = self.ports().map(|p| self.port(p).rate_bps as f64).collect();
+        let mut rates = vec![0.0; flows.len()];
+        for _ in 0..ROUNDS {
+            let mut free = line.clone();
+            for ((path, share), rate) in acks.iter().zip(&rates) {
+                for port in path {
+                    let free = &mut free[port.index()];
+                    *free = (*free - rate * share).max(0.0);
                 }
             }
-            open = rest;
+            rates = fill(&paths, &limits, free);
         }
-        rate
+        let payload = |(&f, rate): (&usize, f64)| rate * self.efficiency(self.flows[f].cc);
+        flows.iter().zip(rates).map(payload).collect()
     }
 
-    /// The ports a flow uses, and how much of each per bit of data on the wire.
-    fn load(&self, flow: usize) -> Vec<(PortId, f64)> {
-        let cc = self.flows[flow].cc;
-        let ack = f64::from(self.wire(cc, 0))
-            / (f64::from(self.full_wire()) * f64::from(self.tcp.ack_every.max(1)));
-        let data = self.path(flow).into_iter().map(|p| (p, 1.0));
-        data.chain(self.ack_path(flow).into_iter().map(|p| (p, ack)))
-            .collect()
+    /// The most a flow's application offers, with its headers, bits per second.
+    fn wire_limit(&self, flow: usize) -> f64 {
+        let f: &Flow = &self.flows[flow];
+        match f.app_bps {
+            0 => f64::INFINITY,
+            bps => bps as f64 / self.efficiency(f.cc),
+        }
     }
+
+    /// The way of a flow's ACKs, and their bits per bit of data on the wire.
+    fn ack_load(&self, flow: usize) -> (Vec<PortId>, f64) {
+        let ack = f64::from(self.wire(self.flows[flow].cc, 0));
+        let data = f64::from(self.full_wire()) * f64::from(self.tcp.ack_every.max(1));
+        (self.ack_path(flow), ack / data)
+    }
+}
+
+/// Progressive filling: all flows rise together until a port on their path is full or they have what
+/// they want.
+fn fill(paths: &[Vec<PortId>], limits: &[f64], mut free: Vec<f64>) -> Vec<f64> {
+    let mut users: Vec<u32> = vec![0; free.len()];
+    for port in paths.iter().flatten() {
+        users[port.index()] += 1;
+    }
+    let mut used: Vec<usize> = (0..free.len()).filter(|&p| users[p] > 0).collect();
+    let mut rate = vec![0.0; paths.len()];
+    let mut open: Vec<usize> = (0..paths.len()).filter(|&i| !paths[i].is_empty()).collect();
+    let mut level = 0.0;
+    while !open.is_empty() {
+        let port_steps = used.iter().map(|&p| free[p] / f64::from(users[p]));
+        let flow_steps = open.iter().map(|&i| limits[i] - level);
+        let step = port_steps
+            .chain(flow_steps)
+            .fold(f64::INFINITY, f64::min)
+            .max(0.0);
+        level += step;
+        for &p in &used {
+            free[p] -= step * f64::from(users[p]);
+        }
+        let full = |port: &PortId| free[port.index()] <= 1.0;
+        let done = |&i: &usize| level + 1.0 >= limits[i] || paths[i].iter().any(full);
+        let (done, rest): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(done);
+        if done.is_empty() {
+            break;
+        }
+        for i in done {
+            rate[i] = level;
+            for port in &paths[i] {
+                users[port.index()] -= 1;
+            }
+        }
+        used.retain(|&p| users[p] > 0);
+        open = rest;
+    }
+    rate
 }
 
 /// The time `bytes` take at `rate_bps`, rounded up.

@@ -1036,6 +1036,18 @@ impl<'a> Resolver<'a> {
         self.matching(patterns, Some(NodeKind::Host))
     }
 
+    /// Whether any host fits any of `patterns`.
+    pub(crate) fn any_host_fits(&self, patterns: &Spanned<Many>) -> bool {
+        self.nodes.iter().any(|n| {
+            n.kind == NodeKind::Host
+                && patterns
+                    .get_ref()
+                    .0
+                    .iter()
+                    .any(|p| pattern::fits(p, &n.name))
+        })
+    }
+
     /// The ports that fit, in ascending order.
     pub(crate) fn ports_of(&self, patterns: &Spanned<Many>) -> Result<Vec<PortId>> {
         ports_of(self.source, &self.nodes, &self.links, patterns)

@@ -241,6 +241,9 @@ impl<'r, 'a> Traffic<'r, 'a> {
         let common = self.group(&t.group, GroupKind::Flows, t.cc.as_ref())?;
         let count = self.count(t.count.as_ref())?;
         let per_step = self.count(t.per_step.as_ref())?;
+        if t.optional && !(self.r.any_host_fits(&t.from) && self.r.any_host_fits(&t.to)) {
+            return Ok(());
+        }
         let pairs = self.pairs(&t.from, &t.to, t.pairing, count)?;
         let work = match &t.size {
             Some(size) => Work::Bytes(self.positive(size)?),
