@@ -121,18 +121,36 @@ fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
     }
 }
 
+/// An ACK and those without telemetry that waited for it; none when it has to wait, too.
+#[cfg(feature = "telemetry")]
+#[inline(always)]
+fn wait<'a>(record: Option<&mut Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
+    let Some(record) = record else {
+        return Some(ack);
+    };
+    let fresh = !matches!(ack.int, Int::None);
+    let (acked, ce) = record
+        .hold()
+        .ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered)?;
+    Some(Ack { acked, ce, ..ack })
+}
+
 /// Tells the law of an ACK, with the maximum per-hop delay that the segment with this number brought.
 #[cfg(feature = "poseidon")]
 #[inline(always)]
 fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack: Ack<'_>) -> bool {
-    let sample = Record::of(sk).and_then(|mut record| record.take(number));
+    let mut record = Record::of(sk);
+    let sample = record.as_mut().and_then(|record| record.take(number));
     let int = match &sample {
         Some((sample, shift)) if sample.format == Format::Mpd as u8 => {
             int_sample::mpd(sample, *shift)
         }
         _ => Int::None,
     };
-    law.on_ack(params, None, &Ack { int, ..ack })
+    match wait(record.as_mut(), Ack { int, ..ack }) {
+        Some(ack) => law.on_ack(params, None, &ack),
+        None => false,
+    }
 }
 
 /// The same with what hops say of themselves, and what the law remembers of them.
@@ -152,8 +170,10 @@ fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack
         }
         _ => Int::None,
     };
-    let hops = record.as_mut().map(Record::history);
-    law.on_ack(params, hops, &Ack { int, ..ack })
+    match wait(record.as_mut(), Ack { int, ..ack }) {
+        Some(ack) => law.on_ack(params, record.as_mut().map(Record::history), &ack),
+        None => false,
+    }
 }
 
 /// The same for a law that does without.

@@ -104,6 +104,13 @@ impl<'a> Record<'a> {
         Some((sample, head.shift))
     }
 
+    /// What waits for the next sample.
+    #[inline]
+    pub fn hold(&mut self) -> &mut wire::Hold {
+        // SAFETY: as in `history`.
+        unsafe { &mut (*self.data.as_ptr()).hold }
+    }
+
     /// What the law remembers of the path's hops.
     #[inline]
     pub fn history(&mut self) -> &mut HopHistory {

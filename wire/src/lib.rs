@@ -44,7 +44,7 @@ pub use self::hop::Hop;
 pub use self::load::Load;
 pub use self::option::{find, parse, Found, Parsed, Reason};
 pub use self::speed::Speed;
-pub use self::storage::{Echo, Sample, Storage, Telemetry};
+pub use self::storage::{Echo, Hold, Sample, Storage, Telemetry};
 
 /// TCP option kind for experiments (RFC 4727, RFC 6994).
 pub const KIND: u8 = 253;

@@ -25,7 +25,7 @@ use core::mem::offset_of;
 pub const VERSION: u16 = 1;
 
 /// Bytes of a [`Storage`]: the size of the map's values.
-pub const SIZE: usize = 348;
+pub const SIZE: usize = 364;
 
 /// Words of [`Storage::history`]: eight hops of six words, and one.
 pub const HISTORY_WORDS: usize = 50;
@@ -338,6 +338,61 @@ impl Counters {
     }
 }
 
+/// ACKs without a sample of their own, waiting for the next one that has one.
+///
+/// Not every packet carries the option. A sample stands for the round trip in which it came: an ACK without
+/// is not told to the law by itself, but with the next sample, as if one ACK had answered for both. When a
+/// round trip brought none, the law is told that there is none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// Packets delivered in all when the last sample came; wraps.
+    pub sampled: u32,
+    /// Is there a last sample?
+    pub armed: u32,
+    /// Packets that wait.
+    pub acked: u32,
+    /// Of these, marked CE.
+    pub ce: u32,
+}
+
+impl Hold {
+    /// Nothing waits.
+    pub const NONE: Self = Self {
+        sampled: 0,
+        armed: 0,
+        acked: 0,
+        ce: 0,
+    };
+
+    /// An ACK for `acked` packets, `ce` of them marked, with a sample or without (`fresh`). `delivered` is
+    /// how many were delivered in all, `prior` how many had been when the newest of them was sent. What
+    /// the law is to be told of: these packets and those that waited; none when they wait, too.
+    #[inline(always)]
+    pub fn ack(
+        &mut self,
+        fresh: bool,
+        acked: u32,
+        ce: u32,
+        delivered: u32,
+        prior: u32,
+    ) -> Option<(u32, u32)> {
+        let acked = acked.wrapping_add(self.acked);
+        let ce = ce.wrapping_add(self.ce);
+        if !fresh && self.armed != 0 && (prior.wrapping_sub(self.sampled) as i32) < 0 {
+            (self.acked, self.ce) = (acked, ce);
+            return None;
+        }
+        *self = Self {
+            sampled: delivered,
+            armed: fresh as u32,
+            acked: 0,
+            ce: 0,
+        };
+        Some((acked, ce))
+    }
+}
+
 /// The part of the record that the module reads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -387,6 +442,8 @@ pub struct Storage {
     pub echo: Echo,
     /// What happened so far.
     pub counters: Counters,
+    /// The module's own: what waits for the next sample.
+    pub hold: Hold,
     /// The module's own: the last record of every hop, the law's `HopHistory`.
     pub history: [u32; HISTORY_WORDS],
 }
@@ -400,7 +457,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Head, sample) == 16);
     assert!(core::mem::offset_of!(Storage, echo) == 64);
     assert!(core::mem::offset_of!(Storage, counters) == 100);
-    assert!(core::mem::offset_of!(Storage, history) == 148);
+    assert!(core::mem::offset_of!(Storage, history) == 164);
 };
 
 impl Head {
@@ -480,6 +537,7 @@ impl Storage {
             echoed: 0,
             reasons: [0; Reason::COUNT],
         },
+        hold: Hold::NONE,
         history: [0; HISTORY_WORDS],
     };
 
