@@ -12,7 +12,7 @@
 #define FATHOM_BOTTLENECK_WORDS \
     h.bottleneck.hop, h.bottleneck.count_speed, h.bottleneck.key, h.bottleneck.qlen, \
     h.bottleneck.tx_high, h.bottleneck.tx_low_ts_high, h.bottleneck.ts_low
-#define FATHOM_SLOT_WORDS(I) \
-    h.slot[I].hop_speed, h.slot[I].tx_high, h.slot[I].tx_low_ts_high, h.slot[I].ts_low, h.slot[I].qlen
+#define FATHOM_SLOT_WORDS \
+    h.slot.hop_speed, h.slot.tx_high, h.slot.tx_low_ts_high, h.slot.ts_low, h.slot.qlen
 
 #endif

@@ -117,6 +117,7 @@ header slot_h {
     bit<16> qlen;
 }
 
+// A stack's slots that earlier hops wrote are `used`, the first empty one is `slot`: the parser tells them apart.
 struct headers_t {
     ethernet_h   eth;
     vlan_h       vlan;
@@ -128,7 +129,8 @@ struct headers_t {
     option_h     option;
     mpd_h        mpd;
     bottleneck_h bottleneck;
-    slot_h[4]    slot;
+    slot_h[4]    used;
+    slot_h       slot;
 }
 
 // What the port would write: the two forms of one record.
@@ -149,10 +151,7 @@ struct record_t {
 struct fathom_t {
     // The TCP checksum without the words that may change (residual method).
     bit<16>  tcp_residual;
-    // What changed, for the deparser: which words to put back into the TCP checksum.
-    bool     update_mpd;
-    bool     update_bottleneck;
-    bool     update_slots;
+    // TCP flags changed: the checksum changes even without an option.
     bool     update_flags;
     // The word of an mpd option as this port would have it.
     bit<16>  own;

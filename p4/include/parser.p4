@@ -555,38 +555,64 @@ parser FathomParser(packet_in p, inout headers_t h, inout fathom_t m) {
     }
     state stack4 {
         p.extract(h.option);
-        p.extract(h.slot[0]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(0) })
-        p.extract(h.slot[1]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(1) })
-        p.extract(h.slot[2]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(2) })
-        p.extract(h.slot[3]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(3) })
-        transition tcp_done;
+        transition slots4;
     }
     state stack3 {
         p.extract(h.option);
-        p.extract(h.slot[0]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(0) })
-        p.extract(h.slot[1]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(1) })
-        p.extract(h.slot[2]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(2) })
-        transition tcp_done;
+        transition slots3;
     }
     state stack2 {
         p.extract(h.option);
-        p.extract(h.slot[0]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(0) })
-        p.extract(h.slot[1]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(1) })
-        transition tcp_done;
+        transition slots2;
     }
     state stack1 {
         p.extract(h.option);
-        p.extract(h.slot[0]);
-        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS(0) })
+        transition slots1;
+    }
+    // The first byte of an empty slot is zero. When no slot is empty the stack is full, and passes as it is.
+    state slots4 {
+        transition select(p.lookahead<bit<8>>()) {
+            0: slot;
+            default: used4;
+        }
+    }
+    state used4 {
+        p.extract(h.used[0]);
+        transition slots3;
+    }
+    state slots3 {
+        transition select(p.lookahead<bit<8>>()) {
+            0: slot;
+            default: used3;
+        }
+    }
+    state used3 {
+        p.extract(h.used[1]);
+        transition slots2;
+    }
+    state slots2 {
+        transition select(p.lookahead<bit<8>>()) {
+            0: slot;
+            default: used2;
+        }
+    }
+    state used2 {
+        p.extract(h.used[2]);
+        transition slots1;
+    }
+    state slots1 {
+        transition select(p.lookahead<bit<8>>()) {
+            0: slot;
+            default: used1;
+        }
+    }
+    state used1 {
+        p.extract(h.used[3]);
+        transition tcp_done;
+    }
+    state slot {
+        p.extract(h.slot);
+        FATHOM_SUBTRACT({ FATHOM_SLOT_WORDS })
         transition tcp_done;
     }
 #endif

@@ -41,20 +41,9 @@ control FathomResidual(inout headers_t h, inout fathom_t m) {
         } else
 #endif
 #ifdef FATHOM_STACK
-        if (h.slot[3].isValid()) {
+        if (h.slot.isValid()) {
             hash(m.tcp_residual, HashAlgorithm.csum16, 16w0,
-                 { h.tcp.csum, FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1),
-                   FATHOM_SLOT_WORDS(2), FATHOM_SLOT_WORDS(3) }, 32w0x10000);
-        } else if (h.slot[2].isValid()) {
-            hash(m.tcp_residual, HashAlgorithm.csum16, 16w0,
-                 { h.tcp.csum, FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1),
-                   FATHOM_SLOT_WORDS(2) }, 32w0x10000);
-        } else if (h.slot[1].isValid()) {
-            hash(m.tcp_residual, HashAlgorithm.csum16, 16w0,
-                 { h.tcp.csum, FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1) }, 32w0x10000);
-        } else if (h.slot[0].isValid()) {
-            hash(m.tcp_residual, HashAlgorithm.csum16, 16w0,
-                 { h.tcp.csum, FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0) }, 32w0x10000);
+                 { h.tcp.csum, FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS }, 32w0x10000);
         } else
 #endif
         if (h.tcp.isValid()) {
@@ -67,28 +56,20 @@ control FathomResidual(inout headers_t h, inout fathom_t m) {
 control FathomChecksum(inout headers_t h, inout fathom_t m) {
     apply {
 #ifdef FATHOM_MPD
-        update_checksum(m.update_mpd, { FATHOM_FLAGS_WORDS, FATHOM_MPD_WORDS, m.tcp_residual },
+        update_checksum(h.mpd.isValid(), { FATHOM_FLAGS_WORDS, FATHOM_MPD_WORDS, m.tcp_residual },
                         h.tcp.csum, HashAlgorithm.csum16);
 #endif
 #ifdef FATHOM_BOTTLENECK
-        update_checksum(m.update_bottleneck, { FATHOM_FLAGS_WORDS, FATHOM_BOTTLENECK_WORDS, m.tcp_residual },
+        update_checksum(h.bottleneck.isValid(), { FATHOM_FLAGS_WORDS, FATHOM_BOTTLENECK_WORDS, m.tcp_residual },
                         h.tcp.csum, HashAlgorithm.csum16);
 #endif
 #ifdef FATHOM_STACK
-        update_checksum(m.update_slots && h.slot[3].isValid(),
-                        { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1), FATHOM_SLOT_WORDS(2),
-                          FATHOM_SLOT_WORDS(3), m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
-        update_checksum(m.update_slots && h.slot[2].isValid() && !h.slot[3].isValid(),
-                        { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1), FATHOM_SLOT_WORDS(2),
-                          m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
-        update_checksum(m.update_slots && h.slot[1].isValid() && !h.slot[2].isValid(),
-                        { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), FATHOM_SLOT_WORDS(1), m.tcp_residual },
-                        h.tcp.csum, HashAlgorithm.csum16);
-        update_checksum(m.update_slots && h.slot[0].isValid() && !h.slot[1].isValid(),
-                        { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS(0), m.tcp_residual },
+        update_checksum(h.slot.isValid(), { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS, m.tcp_residual },
                         h.tcp.csum, HashAlgorithm.csum16);
 #endif
-        update_checksum(m.update_flags, { FATHOM_FLAGS_WORDS, m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
+        // Any option is in one of the above, with the flags.
+        update_checksum(m.update_flags && !h.mpd.isValid() && !h.bottleneck.isValid() && !h.slot.isValid(),
+                        { FATHOM_FLAGS_WORDS, m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
     }
 }
 
@@ -210,18 +191,16 @@ control FathomInt(inout headers_t h, inout fathom_t m, in standard_metadata_t sm
             }
             m.own = wait[11:0] ++ h.mpd.forward[3:0];
             mpd_write.apply(h.mpd, m.own);
-            m.update_mpd = true;
         }
 #endif
 #ifdef FATHOM_BOTTLENECK
         if (h.bottleneck.isValid()) {
             bottleneck_write.apply(h.bottleneck, m.record);
-            m.update_bottleneck = true;
         }
 #endif
 #ifdef FATHOM_STACK
-        if (h.slot[0].isValid()) {
-            stack_write.apply(h, m.record, m.update_slots);
+        if (h.slot.isValid()) {
+            stack_write.apply(h.slot, m.record);
         }
 #endif
     }

@@ -198,11 +198,16 @@ impl Lower {
                 binds.push((h.name.clone(), sym));
                 continue;
             }
-            let slot = match rooms.iter().find(|(name, _, _)| *name == w.name) {
+            // A Tofino's deparser calls the user's metadata differently.
+            let room = match w.name.as_str() {
+                "ig_md" | "eg_md" => "metadata",
+                name => name,
+            };
+            let slot = match rooms.iter().find(|(name, _, _)| name == room) {
                 Some((_, slot, _)) => *slot,
                 None => {
                     let slot = self.alloc(&ty, h.pos)?;
-                    rooms.push((w.name.clone(), slot, ty.clone()));
+                    rooms.push((room.to_owned(), slot, ty.clone()));
                     slot
                 }
             };

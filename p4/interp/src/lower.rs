@@ -719,18 +719,31 @@ impl Lower {
                 Decl::Const(pos, ty, name, value) => self.constant(*pos, ty, name, value)?,
                 Decl::Var(pos, ty, name, value) => self.variable(*pos, ty, name, value)?,
                 Decl::Action(action) => {
+                    // Checked with what was declared before it alone: P4 wants names in order.
+                    if self.checking {
+                        self.check_action(action)?;
+                    }
                     let sym = Sym::Action(action.clone(), self.scopes.len());
                     self.declare(&action.name, sym, action.pos)?;
                 }
                 Decl::Table(table) => {
                     let id = inst.tables.get(&table.name).copied().unwrap_or(0);
+                    if self.checking {
+                        let cur = std::mem::take(&mut self.cur);
+                        self.site(table, id)?;
+                        self.cur = cur;
+                    }
                     self.declare(&table.name, Sym::Table(table.clone(), id), table.pos)?;
                 }
                 Decl::Instance(decl) => {
                     let Some(obj) = inst.objects.get(&decl.name) else {
                         return fault(decl.pos, format!("`{}` was not made", decl.name));
                     };
-                    self.declare(&decl.name, Sym::Obj(obj.clone()), decl.pos)?;
+                    let obj = obj.clone();
+                    if self.checking {
+                        self.check_object(&obj, decl.pos)?;
+                    }
+                    self.declare(&decl.name, Sym::Obj(obj), decl.pos)?;
                 }
                 Decl::Block(b) => return fault(b.pos, "a block cannot be declared in a block"),
                 _ => return fault(block.pos, "this cannot be declared inside a block"),
@@ -751,23 +764,6 @@ impl Lower {
         let returns = std::mem::take(&mut self.returns);
         let in_parser = std::mem::replace(&mut self.in_parser, false);
         self.enter(inst, binds)?;
-        if self.checking {
-            for local in &body.locals {
-                match local {
-                    Decl::Action(action) => self.check_action(action)?,
-                    Decl::Table(table) => {
-                        let id = inst.tables.get(&table.name).copied().unwrap_or(0);
-                        self.site(table, id)?;
-                    }
-                    Decl::Instance(decl) => {
-                        if let Some(obj) = inst.objects.get(&decl.name).cloned() {
-                            self.check_object(&obj, decl.pos)?;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
         self.block_of(&body.apply)?;
         let mut code = std::mem::replace(&mut self.cur, outer);
         if has_return(&code) {

@@ -179,6 +179,21 @@ impl Target {
         program(&self.file(name), &defines)
     }
 
+    /// The hop as this target sees it: what its metadata can hold of a delay, and its cells of a queue.
+    pub fn sees(self, hop: &Hop) -> Hop {
+        let cells = hop.qlen_bytes / 176;
+        let in_80 = (2 * cells + cells / 8 + cells / 16).min(0xffff);
+        Hop {
+            delay_ns: self.delay(hop.delay_ns),
+            qlen_bytes: match self {
+                Self::Tofino2 if cells >= 1 << 15 => 0xffff * 80,
+                Self::Tofino2 => in_80 * 80,
+                _ => hop.qlen_bytes,
+            },
+            ..*hop
+        }
+    }
+
     /// What its metadata can hold of a queueing delay.
     pub fn delay(self, ns: u64) -> u64 {
         match self {
