@@ -7,134 +7,45 @@
 //! the kernel got around to it, so that a late timer delays one packet and never the rate.
 //!
 //! Packets that find a longer queue than allowed are dropped; those that find at least the ECN threshold
-//! are marked (the step that DCTCP expects). GSO packets are cut into single ones first.
+//! are marked (the step that DCTCP expects). With a target set, CoDel chooses packets as they leave the queue: those
+//! whose sender speaks ECN are marked, others dropped. With reverse path marking on, a chosen packet is instead counted in a
+//! table that the ports of the network namespace share, and an ACK of its flow that passes any of these
+//! ports gets ECE. GSO packets are cut into single ones first.
 //!
 //! With telemetry on, a packet that carries the option (see `wire/`) is told, at the moment it is put on
 //! the link, how long it waited, what it leaves behind, how much the port has sent, and when; the TCP
 //! checksum is changed by the difference. Any other packet passes as it is.
 
-use core::num::NonZeroU64;
 use kernel::prelude::*;
 
+#[path = "sch_int_config.rs"]
+mod config;
 mod kapi;
+#[path = "sch_int_log.rs"]
+mod log;
 #[allow(unreachable_pub)] // a crate in its own right
 #[path = "../wire/src/lib.rs"]
 mod wire;
 
-use wire::{mpd, tc, Hop, Load, Reason, Speed};
-
-use kapi::qdisc::{Discipline, List, Next, Packet, Refusal, Registration, STATS};
+use config::{Config, NS_PER_S};
+use kapi::{
+    qdisc::{Discipline, List, Namespace, Next, Packet, Refusal, Registration, Segment, STATS},
+    shared::Shared,
+};
+use log::Log;
+use wire::{
+    bottleneck,
+    codel::{Codel, Leaving},
+    rpm, tc, Delta, Hop, Load, Reason, Speed,
+};
 
 module! {
     type: Module,
     name: "sch_int",
     authors: ["The Fathom authors"],
-    description: "software switch port: exact rate, wire delay, ECN step, in-band telemetry",
+    description: "software switch port: exact rate, wire delay, ECN, CoDel, RPM, in-band telemetry",
     license: "GPL",
-}
-
-const NS_PER_S: u64 = 1_000_000_000;
-/// Rates from 8 kbit/s to 16 Tbit/s: below, a packet's time would leave 64 bits.
-const MIN_RATE: u64 = 1_000;
-const MAX_RATE: u64 = 2_000_000_000_000;
-/// Longer wires than 10 s are a mistake.
-const MAX_DELAY_NS: u64 = 10 * NS_PER_S;
-/// Buffers of more than 1 GiB are one too.
-const MAX_LIMIT: u64 = 1 << 30;
-/// More than a jumbo frame is no overhead.
-const MAX_OVERHEAD: u64 = 10_000;
-
-/// What the administrator set.
-#[derive(Clone, Copy)]
-struct Config {
-    rate: Option<NonZeroU64>,
-    delay_ns: u64,
-    limit: u32,
-    ecn: u32,
-    overhead: u32,
-    int: bool,
-    hop_id: u8,
-    shift: u8,
-}
-
-impl Config {
-    /// No rate, no delay, a buffer of 1 MiB.
-    const DEFAULT: Self = Self {
-        rate: None,
-        delay_ns: 0,
-        limit: 1 << 20,
-        ecn: 0,
-        overhead: 24,
-        int: false,
-        hop_id: 0,
-        shift: mpd::DEFAULT_SHIFT,
-    };
-
-    fn parse(mut self, options: &[u8]) -> core::result::Result<Self, Refusal> {
-        let mut why = None;
-        let whole = tc::parse(options, |kind, value| {
-            let (ok, message) = match kind {
-                tc::RATE => {
-                    self.rate = NonZeroU64::new(value);
-                    let ok = value == 0 || (MIN_RATE..=MAX_RATE).contains(&value);
-                    (
-                        ok,
-                        c"rate must be 0 or from 1000 to 2000000000000 bytes a second",
-                    )
-                }
-                tc::DELAY => {
-                    self.delay_ns = value;
-                    (
-                        value <= MAX_DELAY_NS,
-                        c"delay must be at most 10000000000 ns",
-                    )
-                }
-                tc::LIMIT => {
-                    self.limit = value as u32;
-                    (
-                        (1..=MAX_LIMIT).contains(&value),
-                        c"limit must be from 1 to 1073741824 bytes",
-                    )
-                }
-                tc::ECN => {
-                    self.ecn = value as u32;
-                    (value <= MAX_LIMIT, c"ecn must be at most 1073741824 bytes")
-                }
-                tc::OVERHEAD => {
-                    self.overhead = value as u32;
-                    (
-                        value <= MAX_OVERHEAD,
-                        c"overhead must be at most 10000 bytes",
-                    )
-                }
-                tc::INT => {
-                    self.int = value == 1;
-                    (value <= 1, c"int must be 0 or 1")
-                }
-                tc::HOP_ID => {
-                    self.hop_id = value as u8;
-                    (value <= 255, c"hop_id must be from 0 to 255")
-                }
-                tc::SHIFT => {
-                    self.shift = value as u8;
-                    (
-                        value <= mpd::MAX_SHIFT.into(),
-                        c"shift must be from 0 to 15",
-                    )
-                }
-                _ => (false, c"unknown attribute"),
-            };
-            if !ok {
-                why = Some(message);
-            }
-            ok
-        });
-        match (why, whole) {
-            (Some(why), _) => Err(Refusal(why)),
-            (None, false) => Err(Refusal(c"malformed attributes: each is eight bytes")),
-            (None, true) => Ok(self),
-        }
-    }
+    alias: ["net-sch-int"],
 }
 
 /// A port. The notes of a packet in the queue: when it came. On the wire: when it arrives.
@@ -153,12 +64,129 @@ struct Port {
     drops: u64,
     packets: u64,
     bytes: u64,
+    /// Bytes sent with their overhead: what the link carried.
+    carried: u64,
     load: Load,
     stamps: u64,
     refused: u64,
+    max_packet: u32,
+    codel: Codel,
+    codel_marks: u64,
+    codel_drops: u64,
+    rpm: Option<Shared>,
+    rpm_counted: u64,
+    rpm_full: u64,
+    rpm_set: u64,
+    log: Option<Log>,
+}
+
+/// New parameters, and the memory they need where that is not what the port has.
+struct Plan {
+    config: Config,
+    rpm: Option<Option<Shared>>,
+    log: Option<Option<Log>>,
+}
+
+/// What became of a packet that CoDel chose.
+enum Chosen {
+    Sent(Packet),
+    Dropped,
+}
+
+/// Which flow a segment is of, in its own direction.
+fn flow(segment: &Segment) -> rpm::Flow {
+    let (sport, dport) = (segment.sport, segment.dport);
+    if segment.ip == 6 {
+        return rpm::Flow::V6 {
+            src: segment.src,
+            dst: segment.dst,
+            sport,
+            dport,
+        };
+    }
+    let four = |a: &[u8; 16]| [a[0], a[1], a[2], a[3]];
+    rpm::Flow::V4 {
+        src: four(&segment.src),
+        dst: four(&segment.dst),
+        sport,
+        dport,
+    }
+}
+
+/// Changes the checksum of a TCP header by `delta`.
+fn update_checksum(fixed: &mut [u8], partial: bool, delta: Delta) {
+    if let (false, Some(check)) = (partial, fixed.get_mut(16..18)) {
+        if let Ok(old) = <[u8; 2]>::try_from(&*check) {
+            check.copy_from_slice(&delta.apply(u16::from_be_bytes(old)).to_be_bytes());
+        }
+    }
+}
+
+/// Sets ECE in a TCP segment; false when it is not there to be written.
+fn set_ece(packet: &mut Packet) -> bool {
+    let Some(tcp) = packet.tcp() else {
+        return false;
+    };
+    let Some(word) = tcp.header.get_mut(12..14) else {
+        return false;
+    };
+    let Ok(old) = <[u8; 2]>::try_from(&*word) else {
+        return false;
+    };
+    let new = [old[0], old[1] | rpm::flag::ECE];
+    word.copy_from_slice(&new);
+    let delta = Delta::word(u16::from_be_bytes(old), u16::from_be_bytes(new));
+    update_checksum(tcp.header, tcp.partial, delta);
+    true
 }
 
 impl Port {
+    /// CoDel has chosen this packet: the sender is told, the other way round if it can be, or the packet
+    /// goes.
+    fn chosen(&mut self, mut packet: Packet, segment: Option<&Segment>) -> Chosen {
+        if let (Some(shared), Some(segment)) = (&self.rpm, segment) {
+            if rpm::speaks_ecn(segment.ecn) {
+                let table = rpm::Table::new(shared.counters());
+                if table.is_some_and(|table| table.count(&flow(segment))) {
+                    self.rpm_counted = self.rpm_counted.wrapping_add(1);
+                    return Chosen::Sent(packet);
+                }
+                self.rpm_full = self.rpm_full.wrapping_add(1);
+            }
+        }
+        if packet.set_ce() {
+            self.marks = self.marks.wrapping_add(1);
+            self.codel_marks = self.codel_marks.wrapping_add(1);
+            return Chosen::Sent(packet);
+        }
+        self.codel_drops = self.codel_drops.wrapping_add(1);
+        Chosen::Dropped
+    }
+
+    /// Gives the packet a mark of the other direction of its flow, when there is one.
+    fn carry(&mut self, packet: &mut Packet, segment: &Segment) {
+        let Some(table) = self
+            .rpm
+            .as_ref()
+            .and_then(|shared| rpm::Table::new(shared.counters()))
+        else {
+            return;
+        };
+        if !rpm::may_carry(segment.byte12, segment.flags) {
+            return;
+        }
+        let flow = flow(segment);
+        if !table.take(&flow) {
+            return;
+        }
+        if set_ece(packet) {
+            self.rpm_set = self.rpm_set.wrapping_add(1);
+        } else {
+            // No memory to write to: the next ACK carries it.
+            let _ = table.count(&flow.reverse());
+        }
+    }
+
     /// Writes what the port knows into the packet's option, if it has one. `start` is when the packet is
     /// put on the link, `came` when it arrived, `time_ns` how long it takes.
     fn stamp(&mut self, packet: &mut Packet, came: u64, start: u64, time_ns: u64) {
@@ -177,7 +205,7 @@ impl Port {
         let hop = Hop {
             delay_ns: start.saturating_sub(came),
             qlen_bytes: self.queue_bytes,
-            tx_bytes: self.bytes,
+            tx_bytes: self.carried,
             time_ns: start,
             load,
             speed: Speed::from_mbps(mbps),
@@ -187,15 +215,38 @@ impl Port {
         match hop.stamp(options) {
             Ok(delta) => {
                 self.stamps = self.stamps.wrapping_add(1);
-                if let (false, Some(check)) = (tcp.partial, fixed.get_mut(16..18)) {
-                    if let Ok(old) = <[u8; 2]>::try_from(&*check) {
-                        check.copy_from_slice(&delta.apply(u16::from_be_bytes(old)).to_be_bytes());
-                    }
-                }
+                update_checksum(fixed, tcp.partial, delta);
+                let exid = wire::find(options).map_or(0, |found| found.exid);
+                self.note(packet, &hop, exid);
             }
             Err(Reason::ABSENT) => {}
             Err(_) => self.refused = self.refused.wrapping_add(1),
         }
+    }
+
+    /// Writes into the log what the packet was just told.
+    fn note(&mut self, packet: &Packet, hop: &Hop, exid: u16) {
+        let (Some(log), Some(segment)) = (&mut self.log, packet.segment()) else {
+            return;
+        };
+        log.push(&tc::Record {
+            time_ns: hop.time_ns,
+            delay_ns: hop.delay_ns,
+            tx_bytes: hop.tx_bytes,
+            qlen_bytes: hop.qlen_bytes,
+            key: bottleneck::key(hop.delay_ns, hop.load),
+            load: hop.load,
+            hop_id: hop.hop_id,
+            seq: segment.seq,
+            ack: segment.ack,
+            sport: segment.sport,
+            dport: segment.dport,
+            payload: segment.payload,
+            flow: flow(&segment).hash(),
+            exid,
+            flags: segment.flags,
+            ip: segment.ip,
+        });
     }
 
     /// How long a packet occupies the link, ns.
@@ -225,11 +276,31 @@ impl Port {
             if start > self.busy_until {
                 self.remainder = 0; // an idle link owes nothing
             }
+            let segment = self.rpm.as_ref().and_then(|_| packet.segment());
+            if self.config.codel.target_ns != 0 {
+                let leaving = Leaving {
+                    now_ns: start,
+                    waited_ns: start.saturating_sub(came),
+                    left_bytes: self.queue_bytes,
+                    max_packet: self.max_packet,
+                };
+                if self.codel.choose(&self.config.codel, &leaving) {
+                    match self.chosen(packet, segment.as_ref()) {
+                        Chosen::Sent(same) => packet = same,
+                        Chosen::Dropped => continue,
+                    }
+                }
+            }
+            if let Some(segment) = &segment {
+                self.carry(&mut packet, segment);
+            }
             let time_ns = self.time_ns(len);
             self.busy_until = start.saturating_add(time_ns);
             self.sending = len;
             self.packets = self.packets.wrapping_add(1);
             self.bytes = self.bytes.wrapping_add(len.into());
+            let carried = len.saturating_add(self.config.overhead);
+            self.carried = self.carried.wrapping_add(carried.into());
             if self.config.int {
                 self.stamp(&mut packet, came, start, time_ns);
             }
@@ -242,9 +313,38 @@ impl Port {
 impl Discipline for Port {
     const NAME: &'static str = tc::NAME;
 
-    fn new(options: &[u8]) -> core::result::Result<Self, Refusal> {
-        Ok(Self {
-            config: Config::DEFAULT.parse(options)?,
+    type Settings = Config;
+    type Plan = Plan;
+
+    fn settings(&self) -> Config {
+        self.config
+    }
+
+    fn plan(
+        now: Option<Config>,
+        options: &[u8],
+        at: Namespace,
+    ) -> core::result::Result<Plan, Refusal> {
+        const WRONG_SIZE: Refusal = Refusal::invalid(
+            c"rpm must be the same for all ports of a network namespace: set it to 0 on all of them first",
+        );
+        let before = now.unwrap_or(Config::DEFAULT);
+        let config = before.parse(options)?;
+        let rpm = match config.rpm {
+            same if same == before.rpm => None,
+            0 => Some(None),
+            slots => Some(Some(Shared::get(at, slots, WRONG_SIZE)?)),
+        };
+        let log = match config.log {
+            same if same == before.log => None,
+            records => Some(Log::new(records)?),
+        };
+        Ok(Plan { config, rpm, log })
+    }
+
+    fn new(plan: Plan) -> Self {
+        Self {
+            config: plan.config,
             queue: List::new(),
             queue_bytes: 0,
             sending: 0,
@@ -256,16 +356,39 @@ impl Discipline for Port {
             drops: 0,
             packets: 0,
             bytes: 0,
+            carried: 0,
             load: Load::default(),
             stamps: 0,
             refused: 0,
-        })
+            max_packet: 0,
+            codel: Codel::default(),
+            codel_marks: 0,
+            codel_drops: 0,
+            rpm: plan.rpm.flatten(),
+            rpm_counted: 0,
+            rpm_full: 0,
+            rpm_set: 0,
+            log: plan.log.flatten(),
+        }
     }
 
-    fn change(&mut self, options: &[u8]) -> core::result::Result<(), Refusal> {
-        self.config = self.config.parse(options)?;
+    fn change(&mut self, plan: &mut Plan) {
+        self.config = plan.config;
         self.remainder = 0;
-        Ok(())
+        if let Some(rpm) = &mut plan.rpm {
+            core::mem::swap(&mut self.rpm, rpm);
+        }
+        if let Some(log) = &mut plan.log {
+            core::mem::swap(&mut self.log, log);
+        }
+    }
+
+    fn held(&self) -> u32 {
+        self.queue.len().wrapping_add(self.wire.len())
+    }
+
+    fn lost(&self) -> u64 {
+        self.codel_drops
     }
 
     fn enqueue(&mut self, now_ns: u64, mut packet: Packet) -> core::result::Result<(), Packet> {
@@ -279,6 +402,7 @@ impl Discipline for Port {
             self.marks = self.marks.wrapping_add(1);
         }
         packet.notes()[0] = now_ns;
+        self.max_packet = self.max_packet.max(len);
         self.queue_bytes = self.queue_bytes.saturating_add(len);
         self.max_bytes = self.max_bytes.max(self.queue_bytes.into());
         self.queue.push(packet);
@@ -316,17 +440,17 @@ impl Discipline for Port {
         self.sending = 0;
         self.busy_until = 0;
         self.remainder = 0;
+        self.codel = Codel::default();
     }
 
-    fn dump(&self, put: &mut dyn FnMut(u16, u64)) {
-        put(tc::RATE, self.config.rate.map_or(0, NonZeroU64::get));
-        put(tc::DELAY, self.config.delay_ns);
-        put(tc::LIMIT, self.config.limit.into());
-        put(tc::ECN, self.config.ecn.into());
-        put(tc::OVERHEAD, self.config.overhead.into());
-        put(tc::INT, self.config.int.into());
-        put(tc::HOP_ID, self.config.hop_id.into());
-        put(tc::SHIFT, self.config.shift.into());
+    fn dump(&self, put: &mut dyn FnMut(u16, &[u8])) {
+        self.config
+            .dump(|kind, value| put(kind, &value.to_ne_bytes()));
+        if let (Some(log), Some(from)) = (&self.log, self.config.log_from) {
+            let (first, records) = log.read(from);
+            put(tc::LOG_FIRST, &first.to_ne_bytes());
+            put(tc::LOG_RECORDS, records);
+        }
     }
 
     fn stats(&self, out: &mut [u64; STATS]) {
@@ -338,6 +462,19 @@ impl Discipline for Port {
             (tc::STAT_BYTES, self.bytes),
             (tc::STAT_STAMPS, self.stamps),
             (tc::STAT_REFUSED, self.refused),
+            (tc::STAT_QUEUE, self.queue_bytes.into()),
+            (
+                tc::STAT_CODEL,
+                self.codel_marks
+                    .wrapping_add(self.codel_drops)
+                    .wrapping_add(self.rpm_counted),
+            ),
+            (tc::STAT_CODEL_MARKS, self.codel_marks),
+            (tc::STAT_CODEL_DROPS, self.codel_drops),
+            (tc::STAT_RPM_COUNTED, self.rpm_counted),
+            (tc::STAT_RPM_FULL, self.rpm_full),
+            (tc::STAT_RPM_SET, self.rpm_set),
+            (tc::STAT_LOGGED, self.log.as_ref().map_or(0, Log::written)),
         ] {
             if let Some(to) = out.get_mut(place) {
                 *to = value;

@@ -7,7 +7,8 @@
 //! * `param`: module parameters with bounds.
 //! * `storage`: the telemetry that eBPF left in a socket's storage; `int_map`: the map that it lives in.
 //! * `device`: a character device that takes text and gives bytes.
-//! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration.
+//! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration; `shared`: counters that
+//!   the disciplines of a namespace share.
 //!
 //! All `unsafe` of the project's modules is in this folder, each block with the reason why it holds.
 //! A module on top of it has none. Where data flows: the kernel calls a trampoline here, which wraps the
@@ -30,6 +31,8 @@ pub mod param;
 pub mod plain;
 #[cfg(feature = "qdisc")]
 pub mod qdisc;
+#[cfg(feature = "qdisc")]
+pub mod shared;
 #[cfg(feature = "single")]
 pub mod sock;
 #[cfg(feature = "telemetry")]

@@ -56,6 +56,17 @@ impl Packet {
         Some(Tcp { header, partial })
     }
 
+    /// What its TCP header says; none where [`tcp`](Self::tcp) has none. Copies nothing.
+    pub fn segment(&self) -> Option<Segment> {
+        let mut segment = MaybeUninit::<bindings::fathom_segment>::zeroed();
+        // SAFETY: the packet is ours; the helper checks every length before it reads. A segment is of
+        // integers, so all-zero is one.
+        unsafe {
+            bindings::fathom_skb_segment_of(self.0.as_ptr(), segment.as_mut_ptr())
+                .then(|| Segment(segment.assume_init()))
+        }
+    }
+
     /// Marks it as having met congestion (CE). False when its sender does not speak ECN.
     pub fn set_ce(&mut self) -> bool {
         // SAFETY: the packet is ours; the kernel makes its header writable first.
@@ -76,6 +87,16 @@ pub struct Tcp<'a> {
     pub header: &'a mut [u8],
     /// The checksum field covers the pseudo-header alone: the rest is added when the packet leaves.
     pub partial: bool,
+}
+
+/// What the headers of a TCP segment say: addresses, ports, numbers, flags, in the host's byte order.
+pub struct Segment(bindings::fathom_segment);
+
+impl core::ops::Deref for Segment {
+    type Target = bindings::fathom_segment;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// A queue of packets, first in first out, linked through the packets themselves.
@@ -161,26 +182,78 @@ pub enum Next {
 }
 
 /// Why a configuration is refused; shown by `tc`.
-pub struct Refusal(pub &'static CStr);
+pub struct Refusal {
+    /// For people.
+    pub why: &'static CStr,
+    /// For programs.
+    pub error: Error,
+}
 
-/// A queueing discipline. All functions but `new` run under its lock and must neither sleep nor panic.
+impl Refusal {
+    /// A value is wrong.
+    pub const fn invalid(why: &'static CStr) -> Self {
+        Self { why, error: EINVAL }
+    }
+
+    /// There is no memory.
+    pub const fn no_memory() -> Self {
+        Self {
+            why: c"not enough memory",
+            error: ENOMEM,
+        }
+    }
+}
+
+/// The network namespace of a discipline's device, which outlives the discipline. Can be compared, no more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Namespace(usize);
+
+impl Namespace {
+    /// Tells it from others.
+    pub(super) fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// A queueing discipline. Functions that take `self` run under its lock and must not sleep; none may
+/// panic.
 pub trait Discipline: Sized + Send + 'static {
     /// Its name in `tc`, at most 15 characters.
     const NAME: &'static str;
 
-    /// Builds it from netlink attributes.
-    ///
-    /// # Errors
-    ///
-    /// The reason, for the user.
-    fn new(options: &[u8]) -> core::result::Result<Self, Refusal>;
+    /// Its parameters.
+    type Settings: Copy;
 
-    /// Changes its parameters; packets stay.
+    /// New parameters and the memory that they need.
+    type Plan;
+
+    /// Its parameters.
+    fn settings(&self) -> Self::Settings;
+
+    /// Makes a plan from netlink attributes, on top of the parameters it has if there is one already.
+    /// May sleep.
     ///
     /// # Errors
     ///
     /// The reason, for the user; nothing has changed then.
-    fn change(&mut self, options: &[u8]) -> core::result::Result<(), Refusal>;
+    fn plan(
+        now: Option<Self::Settings>,
+        options: &[u8],
+        at: Namespace,
+    ) -> core::result::Result<Self::Plan, Refusal>;
+
+    /// Builds it.
+    fn new(plan: Self::Plan) -> Self;
+
+    /// Changes its parameters; packets stay. What it no longer needs it leaves in the plan, to be freed
+    /// without the lock.
+    fn change(&mut self, plan: &mut Self::Plan);
+
+    /// How many packets it holds.
+    fn held(&self) -> u32;
+
+    /// How many packets it has dropped that it had accepted before.
+    fn lost(&self) -> u64;
 
     /// Takes a packet, or gives it back to be dropped.
     ///
@@ -198,15 +271,15 @@ pub trait Discipline: Sized + Send + 'static {
     /// Drops all packets.
     fn reset(&mut self);
 
-    /// Its parameters as netlink attributes: calls `put` with kind and value.
-    fn dump(&self, put: &mut dyn FnMut(u16, u64));
+    /// Its parameters as netlink attributes: calls `put` with kind and bytes.
+    fn dump(&self, put: &mut dyn FnMut(u16, &[u8]));
 
     /// Its own statistics, written into `out` in their documented order.
     fn stats(&self, out: &mut [u64; STATS]);
 }
 
 /// How many statistics a discipline may have.
-pub const STATS: usize = 8;
+pub const STATS: usize = 16;
 
 /// What the private area of the qdisc holds. Zeroed by the kernel before `init`.
 #[repr(C)]
@@ -321,6 +394,16 @@ unsafe fn options<'a>(arg: *mut bindings::nlattr) -> &'a [u8] {
     }
 }
 
+/// The namespace of a qdisc's device.
+///
+/// # Safety
+///
+/// As for [`private`].
+unsafe fn namespace(sch: *mut bindings::Qdisc) -> Namespace {
+    // SAFETY: a qdisc has a device, and that a namespace.
+    Namespace(unsafe { bindings::fathom_qdisc_net(sch) })
+}
+
 /// Tells the user why.
 ///
 /// # Safety
@@ -329,9 +412,9 @@ unsafe fn options<'a>(arg: *mut bindings::nlattr) -> &'a [u8] {
 unsafe fn refuse(extack: *mut bindings::netlink_ext_ack, why: &Refusal) -> c_int {
     if !extack.is_null() {
         // SAFETY: the caller's promise; the text is static.
-        unsafe { (*extack)._msg = why.0.as_ptr().cast() };
+        unsafe { (*extack)._msg = why.why.as_ptr().cast() };
     }
-    EINVAL.to_errno()
+    why.error.to_errno()
 }
 
 unsafe extern "C" fn init<T: Discipline>(
@@ -347,12 +430,12 @@ unsafe extern "C" fn init<T: Discipline>(
         if !bindings::fathom_qdisc_is_root(sch) {
             return refuse(
                 extack,
-                &Refusal(c"this discipline can only be the root of a device"),
+                &Refusal::invalid(c"this discipline can only be the root of a device"),
             );
         }
-        match T::new(options(arg)) {
-            Ok(discipline) => {
-                (*private).inner.write(discipline);
+        match T::plan(None, options(arg), namespace(sch)) {
+            Ok(plan) => {
+                (*private).inner.write(T::new(plan));
                 (*private).ready = true;
                 0
             }
@@ -377,26 +460,56 @@ unsafe extern "C" fn change<T: Discipline>(
     arg: *mut bindings::nlattr,
     extack: *mut bindings::netlink_ext_ack,
 ) -> c_int {
-    // SAFETY: called on an initialised qdisc under RTNL; the tree lock keeps the data path out.
+    // SAFETY: called on an initialised qdisc under RTNL, so that no other change comes between; the tree
+    // lock keeps the data path out. What may sleep, making the plan and freeing what is left of it, is
+    // done without that lock.
     unsafe {
         bindings::fathom_qdisc_lock(sch);
-        let result = inner::<T>(sch).change(options(arg));
+        let now = inner::<T>(sch).settings();
         bindings::fathom_qdisc_unlock(sch);
-        match result {
-            Ok(()) => 0,
+        match T::plan(Some(now), options(arg), namespace(sch)) {
+            Ok(mut plan) => {
+                bindings::fathom_qdisc_lock(sch);
+                inner::<T>(sch).change(&mut plan);
+                bindings::fathom_qdisc_unlock(sch);
+                drop(plan);
+                0
+            }
             Err(why) => refuse(extack, &why),
         }
     }
 }
 
-/// Puts the counters that the kernel shows right.
-///
-/// # Safety
-///
-/// As for [`inner`].
-unsafe fn account<T: Discipline>(sch: *mut bindings::Qdisc, discipline: &T, now_ns: u64) {
-    // SAFETY: under the qdisc's lock.
-    unsafe { (*sch).qstats.backlog = discipline.backlog(now_ns) };
+/// What a discipline holds and has lost, to account for the difference afterwards.
+struct Before {
+    held: u32,
+    lost: u64,
+}
+
+impl Before {
+    fn of<T: Discipline>(discipline: &T) -> Self {
+        Self {
+            held: discipline.held(),
+            lost: discipline.lost(),
+        }
+    }
+
+    /// Puts the counters that the kernel shows right. By differences, because the kernel counts what it
+    /// put back into the queue there too.
+    ///
+    /// # Safety
+    ///
+    /// As for [`inner`].
+    unsafe fn account<T: Discipline>(self, sch: *mut bindings::Qdisc, discipline: &T, now_ns: u64) {
+        let held = discipline.held().wrapping_sub(self.held);
+        let lost = discipline.lost().wrapping_sub(self.lost);
+        // SAFETY: under the qdisc's lock.
+        unsafe {
+            (*sch).q.qlen = (*sch).q.qlen.wrapping_add(held);
+            (*sch).qstats.drops = (*sch).qstats.drops.wrapping_add(lost as u32);
+            (*sch).qstats.backlog = discipline.backlog(now_ns);
+        }
+    }
 }
 
 unsafe extern "C" fn enqueue<T: Discipline>(
@@ -408,6 +521,7 @@ unsafe extern "C" fn enqueue<T: Discipline>(
     unsafe {
         let now = bindings::fathom_now_ns();
         let discipline = inner::<T>(sch);
+        let before = Before::of(discipline);
         let mut chain = skb;
         let gso = bindings::fathom_skb_is_gso(skb);
         if gso {
@@ -424,10 +538,7 @@ unsafe extern "C" fn enqueue<T: Discipline>(
             chain = bindings::fathom_skb_next(one.as_ptr());
             bindings::fathom_skb_set_next(one.as_ptr(), ptr::null_mut());
             match discipline.enqueue(now, Packet::from_raw(one)) {
-                Ok(()) => {
-                    (*sch).q.qlen = (*sch).q.qlen.wrapping_add(1);
-                    result = bindings::NET_XMIT_SUCCESS as c_int;
-                }
+                Ok(()) => result = bindings::NET_XMIT_SUCCESS as c_int,
                 Err(packet) => {
                     bindings::fathom_qdisc_drop(packet.into_raw().as_ptr(), sch, to_free);
                 }
@@ -436,7 +547,7 @@ unsafe extern "C" fn enqueue<T: Discipline>(
         if gso {
             bindings::fathom_skb_consume(skb);
         }
-        account(sch, discipline, now);
+        before.account(sch, discipline, now);
         result
     }
 }
@@ -446,12 +557,12 @@ unsafe extern "C" fn dequeue<T: Discipline>(sch: *mut bindings::Qdisc) -> *mut b
     unsafe {
         let now = bindings::fathom_now_ns();
         let discipline = inner::<T>(sch);
+        let before = Before::of(discipline);
         let next = discipline.dequeue(now);
-        account(sch, discipline, now);
+        before.account(sch, discipline, now);
         match next {
             Next::Send(packet) => {
                 let skb = packet.into_raw().as_ptr();
-                (*sch).q.qlen = (*sch).q.qlen.wrapping_sub(1);
                 bindings::fathom_qdisc_sent(sch, skb);
                 skb
             }
@@ -493,8 +604,8 @@ unsafe extern "C" fn dump<T: Discipline>(
         let mut failed = false;
         bindings::fathom_qdisc_lock(sch);
         inner::<T>(sch).dump(&mut |kind, value| {
-            let value = ptr::from_ref(&value).cast();
-            failed |= bindings::nla_put(skb, c_int::from(kind), 8, value) != 0;
+            let (len, from) = (value.len() as c_int, value.as_ptr().cast());
+            failed |= bindings::nla_put(skb, c_int::from(kind), len, from) != 0;
         });
         bindings::fathom_qdisc_unlock(sch);
         if failed {

@@ -315,8 +315,8 @@ impl<'a> Lab<'a> {
             .map(|&(node, index)| {
                 by_node[node]
                     .iter()
-                    .copied()
                     .find(|q| q.index == index)
+                    .cloned()
                     .unwrap_or_default()
             })
             .collect())

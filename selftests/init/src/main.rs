@@ -4,6 +4,7 @@
 //!
 //! * `lab`: runs the plan of the initramfs and writes the answer.
 //! * `selftest`: runs the selftests and prints KTAP.
+//! * `port`: runs those of the software switch port, in the lab.
 //! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
 
 mod boot;
@@ -38,6 +39,7 @@ fn run() -> Result<()> {
     match role.as_str() {
         "lab" => lab::run(),
         "selftest" => selftest::run(),
-        other => bail!("fathom.role={other}: unknown role, expected lab or selftest"),
+        "port" => selftest::run_port(),
+        other => bail!("fathom.role={other}: unknown role, expected lab, selftest or port"),
     }
 }

@@ -3,17 +3,13 @@
 
 use crate::netns::Netns;
 use anyhow::{anyhow, Context as _, Result};
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use netlink_packet_core::{
-    DefaultNla, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE,
-    NLM_F_REQUEST,
+use futures_util::TryStreamExt as _;
+use port::netlink::{self, How};
+pub use port::Queue;
+use rtnetlink::{
+    packet_route::{address::AddressHeaderFlags, link::LinkAttribute},
+    Handle, LinkUnspec, LinkVeth, RouteMessageBuilder,
 };
-use netlink_packet_route::{
-    link::LinkAttribute,
-    tc::{TcAttribute, TcHandle, TcMessage, TcStats2},
-    RouteNetlinkMessage,
-};
-use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use std::{net::IpAddr, os::fd::AsRawFd as _};
 use wire::tc;
 
@@ -35,10 +31,7 @@ impl<'rt> Net<'rt> {
     /// Opens a netlink socket inside `ns`.
     pub fn open(runtime: &'rt tokio::runtime::Runtime, ns: &Netns) -> Result<Self> {
         let _guard = runtime.enter();
-        let (connection, handle, _) = ns
-            .enter(rtnetlink::new_connection)?
-            .context("netlink socket")?;
-        runtime.spawn(connection);
+        let handle = ns.enter(netlink::open)?.context("netlink socket")?;
         Ok(Self { runtime, handle })
     }
 
@@ -96,8 +89,7 @@ impl<'rt> Net<'rt> {
         let mut add = self.handle.address().add(index, address, prefix);
         if address.is_ipv6() {
             // No duplicate address detection: the address is usable at once.
-            add.message_mut().header.flags |=
-                netlink_packet_route::address::AddressHeaderFlags::Nodad;
+            add.message_mut().header.flags |= AddressHeaderFlags::Nodad;
         }
         self.runtime
             .block_on(add.execute())
@@ -120,76 +112,50 @@ impl<'rt> Net<'rt> {
     /// Puts a queue at the root of an interface, in place of what was there. `options` are the bytes of
     /// the qdisc's TCA_OPTIONS.
     pub fn qdisc(&self, name: &str, kind: &str, options: Vec<u8>) -> Result<()> {
-        const TCA_OPTIONS: u16 = 2;
-        let mut message = TcMessage::with_index(self.index(name)? as i32);
-        message.header.parent = TcHandle::ROOT;
-        message.header.handle = TcHandle { major: 1, minor: 0 };
-        message.attributes.push(TcAttribute::Kind(kind.to_owned()));
-        message
-            .attributes
-            .push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)));
-        let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
-        request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-        self.runtime.block_on(async {
-            let mut handle = self.handle.clone();
-            let mut answer = handle.request(request)?;
-            while let Some(message) = answer.next().await {
-                if let NetlinkPayload::Error(e) = message.payload {
-                    if e.code.is_some() {
-                        return Err(anyhow!("qdisc {kind} on {name}: {}", e.to_io()));
-                    }
-                }
-            }
-            Ok(())
-        })
+        let index = self.index(name)?;
+        self.runtime
+            .block_on(netlink::set(
+                &self.handle,
+                index,
+                kind,
+                options,
+                How::Replace,
+            ))
+            .with_context(|| format!("qdisc {kind} on {name}"))
+    }
+
+    /// Takes the queue off an interface.
+    pub fn no_qdisc(&self, name: &str) -> Result<()> {
+        let index = self.index(name)?;
+        self.runtime
+            .block_on(netlink::delete(&self.handle, index))
+            .with_context(|| format!("delete the qdisc of {name}"))
     }
 
     /// What the root queues of this namespace hold, by interface index.
     pub fn queues(&self) -> Result<Vec<Queue>> {
-        self.runtime.block_on(async {
-            let mut queues = Vec::new();
-            let mut all = self.handle.qdisc().get().execute();
-            while let Some(message) = all.try_next().await.context("qdisc statistics")? {
-                if message.header.parent != TcHandle::ROOT {
-                    continue;
-                }
-                let mut queue = Queue {
-                    index: message.header.index as u32,
-                    ..Queue::default()
-                };
-                for attribute in &message.attributes {
-                    let TcAttribute::Stats2(stats) = attribute else {
-                        continue;
-                    };
-                    for stat in stats {
-                        match stat {
-                            TcStats2::Queue(q) => {
-                                queue.backlog_bytes = q.backlog.into();
-                                queue.drops = q.drops.into();
-                            }
-                            TcStats2::Basic(b) => queue.packets = b.packets.into(),
-                            _ => {}
-                        }
-                    }
-                }
-                queues.push(queue);
-            }
-            Ok(queues)
-        })
+        self.runtime
+            .block_on(netlink::list(&self.handle))
+            .context("qdisc statistics")
     }
-}
 
-/// A root queue.
-#[derive(Clone, Copy, Default)]
-pub struct Queue {
-    /// Of its interface.
-    pub index: u32,
-    /// Bytes waiting.
-    pub backlog_bytes: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Packets dropped.
-    pub drops: u64,
+    /// The root queue of one interface.
+    pub fn queue(&self, name: &str) -> Result<Queue> {
+        let index = self.index(name)?;
+        let mut queues = self.queues()?.into_iter();
+        queues
+            .find(|q| q.index == index)
+            .with_context(|| format!("{name} has no root queue"))
+    }
+
+    /// What a port logged of the packets that it stamped, from number `from` on (`tc::LOG` must be set);
+    /// the number of the first one, which is larger when older ones are gone.
+    pub fn log(&self, name: &str, from: u64) -> Result<(u64, Vec<tc::Record>)> {
+        let index = self.index(name)?;
+        self.runtime
+            .block_on(netlink::log(&self.handle, index, from))
+            .with_context(|| format!("log of {name}"))
+    }
 }
 
 /// TCA_OPTIONS of our qdisc `int`: a port that sends at a rate, then a wire with a delay.

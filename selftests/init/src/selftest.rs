@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The selftests that run on the stock kernel in the VM.
 
+mod codel;
 mod data;
+mod frame;
 mod lifecycle;
 mod port;
+mod rpm;
 mod select;
 mod stamp;
+mod switch;
 
 use crate::{
     ktap::{self, Outcome, Test},
@@ -33,9 +37,30 @@ const TESTS: &[Test] = &[
     ("port_carries_data", port::carries_data),
     ("port_refuses_bad_options", port::refuses_bad_options),
     ("port_writes_telemetry", stamp::formats),
+    ("codel_drops_without_ecn", codel::drops_without_ecn),
+    ("rpm_marks_acks", rpm::marks_acks),
+    ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
+    ("ports_removed_in_any_order", rpm::removed_in_any_order),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
     ("kernel_log_is_clean", log_is_clean),
 ];
+
+/// Those of the software switch port, for the lab: where time is virtual, a burst is one.
+const PORT_TESTS: &[Test] = &[
+    ("port_writes_telemetry", stamp::formats),
+    ("codel_marks_by_the_law", codel::marks_by_the_law),
+    ("codel_drops_without_ecn", codel::drops_without_ecn),
+    ("rpm_marks_acks", rpm::marks_acks),
+    ("rpm_marks_forward_when_full", rpm::marks_forward_when_full),
+    ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
+    ("ports_removed_in_any_order", rpm::removed_in_any_order),
+];
+
+/// Runs the tests of the port.
+pub fn run_port() -> Result<()> {
+    ktap::run(PORT_TESTS);
+    Ok(())
+}
 
 /// Runs them all.
 pub fn run() -> Result<()> {

@@ -8,6 +8,7 @@ use plan::{Answer, Plan};
 use std::{
     collections::HashSet,
     fs,
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -21,11 +22,40 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Runs `plan` and returns the lab's answer.
 pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
     let dir = paths.run_dir()?;
-    let initramfs = dir.path().join("initramfs");
+    let modules: Vec<&str> = plan.modules.iter().map(|m| m.name.as_str()).collect();
+    let plan = serde_json::to_vec(plan)?;
+    let said = boot(paths, dir.path(), "lab", &modules, Some(&plan))?;
+    let answer = dir.path().join(plan::ANSWER_FILE);
+    if !answer.exists() {
+        let last: Vec<&str> = said.lines().rev().take(20).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        bail!(
+            "the lab ended without an answer; the end of its console:\n{}",
+            last.join("\n")
+        );
+    }
+    serde_json::from_slice(&fs::read(&answer)?).context("the lab's answer")
+}
+
+/// Runs the tests of a role (see selftests/init) and returns what they print.
+pub fn suite(paths: &Paths, role: &str, modules: &[&str]) -> Result<String> {
+    let dir = paths.run_dir()?;
+    boot(paths, dir.path(), role, modules, None)
+}
+
+/// Boots the lab in `dir` and returns its console when it has ended.
+fn boot(
+    paths: &Paths,
+    dir: &Path,
+    role: &str,
+    modules: &[&str],
+    plan: Option<&[u8]>,
+) -> Result<String> {
+    let initramfs = dir.join("initramfs");
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
     archive.dir(plan::MODULE_DIR.trim_start_matches('/'))?;
-    let mut modules: Vec<String> = plan.modules.iter().map(|m| m.name.clone()).collect();
+    let mut modules: Vec<String> = modules.iter().map(|m| (*m).to_owned()).collect();
     let mut added = HashSet::new();
     while let Some(module) = modules.pop() {
         if !added.insert(module.clone()) {
@@ -39,13 +69,12 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
             .context("run `make modules` first")?;
         modules.extend(plan::depends(&fs::read(from)?));
     }
-    archive.data(
-        plan::PLAN_FILE.trim_start_matches('/'),
-        &serde_json::to_vec(plan)?,
-    )?;
+    if let Some(plan) = plan {
+        archive.data(plan::PLAN_FILE.trim_start_matches('/'), plan)?;
+    }
     archive.finish()?;
 
-    let console = dir.path().join("console");
+    let console = dir.join("console");
     let kernel = paths.lab_kernel()?;
     let mut command = Command::new(&kernel);
     command
@@ -59,10 +88,10 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
         ])
         // Socket storage is allocated without locks, which on UML only debug caches can do.
         .arg("slab_debug=F,kmalloc-*")
-        .args(["random.trust_bootloader=on", "fathom.role=lab"])
+        .args(["random.trust_bootloader=on", &format!("fathom.role={role}")])
         .arg(format!("initrd={}", initramfs.display()))
-        .arg(format!("fathom.out={}", dir.path().display()))
-        .arg(format!("uml_dir={}", dir.path().display()))
+        .arg(format!("fathom.out={}", dir.display()))
+        .arg(format!("uml_dir={}", dir.display()))
         .stdin(Stdio::null())
         .stdout(fs::File::create(&console)?)
         .stderr(Stdio::null());
@@ -79,16 +108,6 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    let answer = dir.path().join(plan::ANSWER_FILE);
-    if !answer.exists() {
-        let said = fs::read(&console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let last: Vec<&str> = said.lines().rev().take(20).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        bail!(
-            "the lab ended without an answer; the end of its console:\n{}",
-            last.join("\n")
-        );
-    }
-    serde_json::from_slice(&fs::read(&answer)?).context("the lab's answer")
+    let said = fs::read(&console).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }

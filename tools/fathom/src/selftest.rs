@@ -3,6 +3,7 @@
 //! that the lab itself can be trusted.
 
 use crate::{
+    ktap::Summary,
     lab,
     paths::Paths,
     scene::{Args, Row},
@@ -32,6 +33,9 @@ struct Test {
     lab: &'static str,
     check: fn(&Paths, &Args, Row) -> Result<String>,
 }
+
+/// Tests that run inside the lab as a suite of their own: name, role of the program inside, modules.
+const SUITES: &[(&str, &str, &[&str])] = &[("port_in_virtual_time", "port", &["sch_int"])];
 
 /// The least share of the line that one flow must hold, and the flows' Jain index.
 const LINE: f64 = 0.97;
@@ -169,12 +173,38 @@ fn run_one(paths: &Paths, test: &Test) -> Result<String> {
     (test.check)(paths, &args, row)
 }
 
+/// All of a suite's tests pass; what they say is shown.
+fn run_suite(paths: &Paths, role: &str, modules: &[&str]) -> Result<String> {
+    let console = lab::suite(paths, role, modules)?;
+    let said: Vec<&str> = console.lines().map(str::trim_end).collect();
+    let summary = Summary::of(said.iter().copied());
+    let tests = said
+        .iter()
+        .filter(|l| l.starts_with("ok ") || l.starts_with("not ok ") || l.starts_with("# "));
+    let tests: Vec<String> = tests.map(|l| format!("    {l}")).collect();
+    ensure!(
+        summary.failed == 0,
+        "{} failed:\n{}\nthe end of the console:\n{}",
+        summary.failed,
+        tests.join("\n"),
+        said[said.len().saturating_sub(12)..].join("\n")
+    );
+    Ok(format!("{} passed\n{}", summary.passed, tests.join("\n")))
+}
+
 /// Runs `fathom selftest`.
 pub fn run(args: &SelftestArgs) -> Result<Outcome> {
     let paths = Paths::find()?;
-    let tests: Vec<&Test> = TESTS
+    type Job<'a> = (&'static str, Box<dyn Fn() -> Result<String> + Sync + 'a>);
+    let scenes = TESTS
         .iter()
-        .filter(|t| t.name.contains(&args.only))
+        .map(|t| -> Job<'_> { (t.name, Box::new(|| run_one(&paths, t))) });
+    let suites = SUITES.iter().map(|(name, role, modules)| -> Job<'_> {
+        (name, Box::new(|| run_suite(&paths, role, modules)))
+    });
+    let tests: Vec<Job<'_>> = scenes
+        .chain(suites)
+        .filter(|(name, _)| name.contains(&args.only))
         .collect();
     println!("KTAP version 1\n1..{}", tests.len());
     let (next, failed, out) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(()));
@@ -182,17 +212,19 @@ pub fn run(args: &SelftestArgs) -> Result<Outcome> {
         for _ in 0..args.jobs {
             scope.spawn(|| loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(test) = tests.get(i) else { break };
-                let result = run_one(&paths, test);
+                let Some((name, test)) = tests.get(i) else {
+                    break;
+                };
+                let result = test();
                 let _one_at_a_time = out.lock();
                 match result {
-                    Ok(said) => println!("# {said}\nok {} {}", i + 1, test.name),
+                    Ok(said) => println!("# {}\nok {} {name}", said.replace('\n', "\n# "), i + 1),
                     Err(e) => {
                         failed.fetch_add(1, Ordering::Relaxed);
                         for line in format!("{e:#}").lines() {
                             println!("# {line}");
                         }
-                        println!("not ok {} {}", i + 1, test.name);
+                        println!("not ok {} {name}", i + 1);
                     }
                 }
             });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Data across a link: what arrives is what was sent.
 
-use super::{CC, MODULE};
+use super::{frame::Raw, CC, MODULE};
 use crate::{
     ktap::Outcome,
     modules,
@@ -30,10 +30,7 @@ const B6: &str = "fd00::2";
 impl Pair {
     /// Builds it.
     pub fn new() -> Result<Self> {
-        // One runtime for all pairs of all tests: a namespace lives as long as its netlink socket does.
-        static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
-        let made = net::runtime()?;
-        let runtime = RUNTIME.get_or_init(|| made);
+        let runtime = runtime()?;
         let (a, b) = (Netns::new()?, Netns::new()?);
         let (net_a, net_b) = (Net::open(runtime, &a)?, Net::open(runtime, &b)?);
         net_a.add_veth("a", "b", &b)?;
@@ -50,14 +47,37 @@ impl Pair {
         self.net_a.qdisc("a", kind, options)
     }
 
+    /// Makes the sender's device a port of ours, with parameters as `fathom tc` takes them.
+    pub fn port(&self, options: &str) -> Result<()> {
+        let words: Vec<&str> = options.split_whitespace().collect();
+        let options = port::settings::parse(&words).map_err(anyhow::Error::msg)?;
+        self.qdisc(wire::tc::NAME, options)
+    }
+
+    /// The sender's netlink socket.
+    pub fn net_a(&self) -> &Net<'static> {
+        &self.net_a
+    }
+
+    /// Waits until the sender's queue is as `ready` says, at most 10 s.
+    pub fn wait_for(&self, ready: impl Fn(&net::Queue) -> bool) -> Result<()> {
+        for _ in 0..1000 {
+            if ready(&self.net_a.queue("a")?) {
+                return Ok(());
+            }
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
+        anyhow::bail!("still waiting after 10 s: {:?}", self.net_a.queue("a")?)
+    }
+
     /// A raw socket on the sender's device.
-    pub fn raw_a(&self) -> Result<std::os::fd::OwnedFd> {
-        self.a.enter(|| super::stamp::raw_socket("a"))?
+    pub fn raw_a(&self) -> Result<Raw> {
+        self.a.enter(|| Raw::open("a"))?
     }
 
     /// A raw socket on the receiver's device.
-    pub fn raw_b(&self) -> Result<std::os::fd::OwnedFd> {
-        self.b.enter(|| super::stamp::raw_socket("b"))?
+    pub fn raw_b(&self) -> Result<Raw> {
+        self.b.enter(|| Raw::open("b"))?
     }
 
     /// A connection from one side to the other.
@@ -69,6 +89,13 @@ impl Pair {
         let (receiver, _) = listener.accept()?;
         Ok((sender, receiver))
     }
+}
+
+/// One runtime for all tests: a namespace lives as long as its netlink socket does.
+pub fn runtime() -> Result<&'static tokio::runtime::Runtime> {
+    static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
+    let made = net::runtime()?;
+    Ok(RUNTIME.get_or_init(|| made))
 }
 
 /// Over IPv4.
