@@ -4,7 +4,7 @@
 //!
 //! * `lab`: runs the plan of the initramfs and writes the answer.
 //! * `selftest`: runs the selftests and prints KTAP.
-//! * `port`: runs those of the software switch port, in the lab.
+//! * `port`, `telemetry`: run those of the software switch port and of telemetry, in the lab.
 //! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
 
 mod boot;
@@ -40,6 +40,7 @@ fn run() -> Result<()> {
         "lab" => lab::run(),
         "selftest" => selftest::run(),
         "port" => selftest::run_port(),
-        other => bail!("fathom.role={other}: unknown role, expected lab, selftest or port"),
+        "telemetry" => selftest::run_telemetry(),
+        other => bail!("fathom.role={other}: unknown role, expected lab, selftest, port or telemetry"),
     }
 }

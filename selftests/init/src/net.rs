@@ -98,14 +98,27 @@ impl<'rt> Net<'rt> {
 
     /// Routes `to` (a host) over `via`.
     pub fn route(&self, to: IpAddr, via: IpAddr) -> Result<()> {
+        self.routed(to, via, false)
+    }
+
+    /// The same, in place of the route that is there.
+    pub fn reroute(&self, to: IpAddr, via: IpAddr) -> Result<()> {
+        self.routed(to, via, true)
+    }
+
+    fn routed(&self, to: IpAddr, via: IpAddr, replace: bool) -> Result<()> {
         let host = if to.is_ipv6() { 128 } else { 32 };
         let route = RouteMessageBuilder::<IpAddr>::new()
             .destination_prefix(to, host)
             .and_then(|r| r.gateway(via))
             .map_err(|e| anyhow!("route to {to} via {via}: {e:?}"))?
             .build();
+        let mut add = self.handle.route().add(route);
+        if replace {
+            add = add.replace();
+        }
         self.runtime
-            .block_on(self.handle.route().add(route).execute())
+            .block_on(add.execute())
             .with_context(|| format!("route to {to} via {via}"))
     }
 

@@ -5,11 +5,13 @@ mod codel;
 mod data;
 mod frame;
 mod lifecycle;
+mod line;
 mod port;
 mod rpm;
 mod select;
 mod stamp;
 mod switch;
+mod telemetry;
 
 use crate::{
     ktap::{self, Outcome, Test},
@@ -55,6 +57,25 @@ const PORT_TESTS: &[Test] = &[
     ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
     ("ports_removed_in_any_order", rpm::removed_in_any_order),
 ];
+
+/// Telemetry from the wire into the law, in the lab: where nothing else happens, every packet can be
+/// accounted for.
+const TELEMETRY_TESTS: &[Test] = &[
+    ("every_sample_is_what_the_hops_had", telemetry::exact),
+    ("also_with_loss_reordering_duplicates", telemetry::lossy),
+    ("also_when_the_path_changes", telemetry::detour),
+    ("also_with_a_hop_that_does_not_write", telemetry::gap),
+    ("tc_feeds_as_well", telemetry::tc_feeds),
+    ("absent_for_a_while", telemetry::absent_for_a_while),
+    ("falls_back_without_agreement", telemetry::falls_back),
+    ("hostile_peer", telemetry::hostile),
+];
+
+/// Runs the tests of telemetry.
+pub fn run_telemetry() -> Result<()> {
+    ktap::run(TELEMETRY_TESTS);
+    Ok(())
+}
 
 /// Runs the tests of the port.
 pub fn run_port() -> Result<()> {

@@ -54,6 +54,9 @@ fn boot(
     let initramfs = dir.join("initramfs");
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
+    archive
+        .file(int::OBJECT, &paths.bpf())
+        .context("run `make tools` first")?;
     archive.dir(plan::MODULE_DIR.trim_start_matches('/'))?;
     let mut modules: Vec<String> = modules.iter().map(|m| (*m).to_owned()).collect();
     let mut added = HashSet::new();

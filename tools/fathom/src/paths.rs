@@ -74,6 +74,11 @@ impl Paths {
         self.build.join("bin/fathom-init")
     }
 
+    /// The eBPF programs.
+    pub fn bpf(&self) -> PathBuf {
+        self.build.join("bin").join(int::OBJECT)
+    }
+
     /// The script that runs a command of the sysroot.
     pub fn enter(&self) -> Result<PathBuf> {
         Ok(Path::new(self.entry("TOP")?).join("scripts/enter"))

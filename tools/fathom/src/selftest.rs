@@ -35,7 +35,14 @@ struct Test {
 }
 
 /// Tests that run inside the lab as a suite of their own: name, role of the program inside, modules.
-const SUITES: &[(&str, &str, &[&str])] = &[("port_in_virtual_time", "port", &["sch_int"])];
+const SUITES: &[(&str, &str, &[&str])] = &[
+    ("port_in_virtual_time", "port", &["sch_int"]),
+    (
+        "telemetry_in_virtual_time",
+        "telemetry",
+        &["sch_int", "tcp_int", "tcp_poseidon", "tcp_powertcp", "tcp_hpcc"],
+    ),
+];
 
 /// The least share of the line that one flow must hold, and the flows' Jain index.
 const LINE: f64 = 0.97;
