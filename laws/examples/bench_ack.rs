@@ -61,11 +61,11 @@ impl Traffic {
     }
 
     #[inline(always)]
-    fn records(&mut self, hops: usize, queue_ns: u32) -> &[Record] {
+    fn records(&mut self, hops: usize, wrap: Wrap, queue_ns: u32) -> &[Record] {
         let (ts_ns, tx_bytes) = (self.now_ns as u32, self.tx_bytes);
         for record in &mut self.records[..hops] {
-            record.ts_ns = ts_ns & Wrap::BOTTLENECK.ts_mask;
-            record.tx_bytes = tx_bytes & Wrap::BOTTLENECK.tx_mask;
+            record.ts_ns = ts_ns & wrap.ts_mask;
+            record.tx_bytes = tx_bytes & wrap.tx_mask;
             record.qlen_bytes = queue_ns + (queue_ns >> 2);
         }
         &self.records[..hops]
@@ -97,12 +97,12 @@ fn run<L: Law>(config: &L::Config, telemetry: Telemetry, count: u32, out: bool, 
     let mut sum = 0u64;
     for _ in 0..count {
         let (mut ack, queue_ns) = traffic.next();
-        let hops = match telemetry {
-            Telemetry::Stack(hops) => hops,
-            Telemetry::Bottleneck => 1,
-            _ => 0,
+        let (hops, wrap) = match telemetry {
+            Telemetry::Stack(hops) => (hops, Wrap::STACK),
+            Telemetry::Bottleneck => (1, Wrap::BOTTLENECK),
+            _ => (0, Wrap::BOTTLENECK),
         };
-        let records = traffic.records(hops, queue_ns);
+        let records = traffic.records(hops, wrap, queue_ns);
         ack.int = match telemetry {
             Telemetry::None => Int::None,
             Telemetry::Mpd => Int::Mpd(Mpd {
@@ -111,7 +111,7 @@ fn run<L: Law>(config: &L::Config, telemetry: Telemetry, count: u32, out: bool, 
                 coverage: Coverage::Full,
             }),
             Telemetry::Bottleneck => Int::Bottleneck(records[0]),
-            Telemetry::Stack(_) => Int::Stack(records, Wrap::BOTTLENECK),
+            Telemetry::Stack(_) => Int::Stack(records, Wrap::STACK),
         };
         let ack = black_box(&ack);
         if drive {

@@ -24,8 +24,8 @@
 
 use super::base_rtt::BaseRtt;
 use super::derive;
-use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record, Wrap};
+use super::hop::{Interval, LINK_TIME_SHIFT};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record};
 use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
@@ -114,6 +114,15 @@ pub struct Params {
     mechanisms: bool,
 }
 
+/// The largest u of a path's links in Q24, the Δt of that link, zero = there is none, and the longest
+/// queue in bytes.
+#[derive(Clone, Copy, Default)]
+struct Inflight {
+    util: u64,
+    dt_ns: u32,
+    queue: u32,
+}
+
 /// HPCC's state.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -170,9 +179,13 @@ impl Hpcc {
         self.host_bdp = bdp.min(MAX_CWND);
     }
 
-    fn set_rates(&mut self, path: &Path) {
+    /// Takes over the rate of `path`, which is returned in packets per ns as in [`derive`].
+    #[inline(never)]
+    fn set_rates(&mut self, path: &Path) -> u64 {
+        let packets_per_ns = derive::packets_per_ns(path);
         self.inverse_t = math::reciprocal(self.base.tau_ns());
-        self.host_bdp = derive::host_bdp(derive::packets_per_ns(path), self.base.tau_ns());
+        self.host_bdp = derive::host_bdp(packets_per_ns, self.base.tau_ns());
+        packets_per_ns
     }
 
     /// A time in ns (Q8) in units of T, Q24; at most 32: 2^13 T times 2^48/T.
@@ -182,47 +195,46 @@ impl Hpcc {
         ns_q8.min(most).wrapping_mul(self.inverse_t >> 8) >> 32
     }
 
-    /// u of one link, Q24.
+    /// Folds the links of a path into the largest u.
     #[inline(always)]
-    fn link_util(&self, i: &Interval) -> u64 {
+    fn largest(&self) -> impl Fn(Inflight, &Interval) -> Inflight + '_ {
+        move |most, interval| self.larger(most, interval)
+    }
+
+    /// The larger of two u, that of a link and `most`, which is of an earlier one.
+    #[inline(always)]
+    fn larger(&self, most: Inflight, i: &Interval) -> Inflight {
+        // Below 2^63 and 2^55.
         let queue = i.link_time(i.qlen_bytes.min(i.prev_qlen_bytes), self.inverse_t);
-        i.load(u64::from(i.tx_bytes)).wrapping_add(queue)
+        let util = i
+            .load(u64::from(i.tx_bytes))
+            .wrapping_add(queue << (UTIL_SHIFT - LINK_TIME_SHIFT));
+        let queue = i.qlen_bytes.max(most.queue);
+        if util >= most.util {
+            Inflight {
+                util,
+                dt_ns: i.dt_ns.get(),
+                queue,
+            }
+        } else {
+            Inflight { queue, ..most }
+        }
     }
 
-    /// MeasureInflight: the largest u, the Δt of its link, and the longest queue in bytes.
+    /// MeasureInflight.
     #[inline]
-    fn measure(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> Option<(u64, u32, u32)> {
-        let hops = hops?;
-        match &ack.int {
-            Int::Bottleneck(record) => {
-                let interval = hops.bottleneck(record, ack.now_ns)?;
-                let util = self.link_util(&interval);
-                Some((util, interval.dt_ns.get(), interval.qlen_bytes))
+    fn measure(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> Inflight {
+        let interval = match (hops, &ack.int) {
+            (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
+            (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
+            (Some(hops), Int::Stack(records, wrap)) => {
+                return hops.stack(records, *wrap, ack.now_ns as u32, self.largest());
             }
-            Int::Stack(records, wrap) => self.path_util(hops, records, *wrap, ack.now_ns as u32),
-            Int::None | Int::Mpd(_) => None,
-        }
-    }
-
-    #[inline(always)]
-    fn path_util(
-        &self,
-        hops: &mut HopHistory,
-        records: &[Record],
-        wrap: Wrap,
-        now_ns: u32,
-    ) -> Option<(u64, u32, u32)> {
-        let (mut util, mut dt_ns, mut queue) = (0, None, 0);
-        for (hop, record) in hops.hops.iter_mut().zip(records) {
-            if let Some(interval) = hop.take(record, wrap, now_ns) {
-                let link_util = self.link_util(&interval);
-                queue = interval.qlen_bytes.max(queue);
-                if link_util >= util {
-                    (util, dt_ns) = (link_util, Some(interval.dt_ns));
-                }
-            }
-        }
-        Some((util, dt_ns?.get(), queue))
+            _ => None,
+        };
+        interval.map_or_else(Inflight::default, |interval| {
+            self.larger(Inflight::default(), &interval)
+        })
     }
 
     #[inline(always)]
@@ -307,23 +319,68 @@ impl Hpcc {
         )
     }
 
-    /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
-    /// takes all registers there are, and a single record few.
+    /// Whether an ACK brings a measurement and nothing else, as most do.
+    #[inline(always)]
+    fn steady(&self, params: &Params, ack: &Ack<'_>) -> bool {
+        !params.mechanisms
+            && self.flags & INT_NOW != 0
+            && self.window.uneventful(ack)
+            && !self.base.wants(ack.rtt_ns)
+            && !self.base.draining()
+    }
+
+    /// A steady ACK with a single record, or with what is rarer.
     #[inline(never)]
-    fn stack_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+    fn single_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Some((record, wrap)) = ack.int.single() else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let Some(interval) = hops.advance(record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let inflight = self.larger(Inflight::default(), &interval);
+        self.steady_ack(params, ack, inflight)
+    }
+
+    /// A steady ACK with a stack of the wire's own format.
+    #[inline(never)]
+    fn stack_ack(
+        &mut self,
+        params: &Params,
+        hops: &mut HopHistory,
+        ack: &Ack<'_>,
+        records: &[Record],
+    ) -> bool {
+        match hops.next_stack(records, ack.now_ns as u32, self.largest()) {
+            Ok(inflight) => self.steady_ack(params, ack, inflight),
+            Err(Some(most)) => self.changed_stack(params, ack, most, hops),
+            Err(None) => self.any_ack(params, Some(hops), ack),
+        }
+    }
+
+    /// The same when [`HopHistory::next_stack`] could not take the stack to its end; `most` is what
+    /// it found until there.
+    #[cold]
+    #[inline(never)]
+    fn changed_stack(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        most: Inflight,
+        hops: &mut HopHistory,
+    ) -> bool {
         let Int::Stack(records, wrap) = ack.int else {
             return false;
         };
-        match self.path_util(hops, records, wrap, ack.now_ns as u32) {
-            Some((util, dt_ns, _)) => self.steady_ack(params, ack, util, dt_ns),
-            None => false,
-        }
+        let now_ns = ack.now_ns as u32;
+        let inflight = hops.any_stack(records, wrap, now_ns, most, self.largest());
+        self.take(params, ack, inflight)
     }
 
     /// A measurement and nothing else.
     #[inline(always)]
-    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, util: u64, dt_ns: u32) -> bool {
-        self.smooth(util, dt_ns);
+    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, inflight: Inflight) -> bool {
+        self.smooth(inflight.util, inflight.dt_ns);
         let ai = self.additive_increase(params);
         let (cwnd, _) = self.target(params, ack, ai);
         self.window
@@ -341,18 +398,26 @@ impl Hpcc {
         if ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size) {
             self.follow_t(t_ns);
         }
-        let mut measured = self.measure(hops, ack);
+        let inflight = self.measure(hops, ack);
+        self.take(params, ack, inflight)
+    }
+
+    /// Any ACK and what is in flight, if it says anything of that.
+    #[inline(never)]
+    fn take(&mut self, params: &Params, ack: &Ack<'_>, inflight: Inflight) -> bool {
+        let mut inflight = inflight;
         let ended = self.window.round_ended(ack);
         if let Some(delivered) = ended {
             self.end_round(params, ack, delivered);
         }
-        if measured.is_some() {
+        if inflight.dt_ns != 0 {
             self.flags |= INT_NOW;
         } else if self.flags & (INT_NOW | INT_LAST) == 0 && ack.rtt_ns != 0 {
             // No telemetry: the RTT, 9/8 of the base being as full as η.
             let filled = self.in_t(u64::from(ack.rtt_ns) << 8).wrapping_mul(8) / 9;
             let util = math::mul_shift(filled, u64::from(params.eta), UTIL_SHIFT);
-            measured = Some((util.min(MAX_UTIL), u32::MAX, 0));
+            inflight.util = util.min(MAX_UTIL);
+            inflight.dt_ns = u32::MAX;
         }
         if self
             .window
@@ -362,14 +427,11 @@ impl Hpcc {
             self.follow();
             return true;
         }
-        let Some((util, dt_ns, queue)) = measured else {
-            return ended.is_some();
-        };
-        if self.base.draining() {
+        if inflight.dt_ns == 0 || self.base.draining() {
             return ended.is_some();
         }
-        self.smooth(util, dt_ns);
-        self.compute(params, ack, queue, ended.is_some());
+        self.smooth(inflight.util, inflight.dt_ns);
+        self.compute(params, ack, inflight.queue, ended.is_some());
         true
     }
 
@@ -441,8 +503,7 @@ impl Law for Hpcc {
             base: BaseRtt::new(path),
             ..Self::default()
         };
-        self.set_rates(path);
-        let start = derive::first_window(derive::packets_per_ns(path), &self.base);
+        let start = derive::first_window(self.set_rates(path), &self.base);
         self.window = Window::new(path, start.min(params.max_cwnd));
         self.follow();
     }
@@ -458,31 +519,17 @@ impl Law for Hpcc {
 
     #[inline]
     fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        // Most ACKs bring a measurement and nothing else. What is rare is left to `any_ack` before
-        // anything is touched, so that here no call comes between, for which registers would have
-        // to be saved.
-        let steady = !params.mechanisms
-            && self.flags & INT_NOW != 0
-            && self.window.uneventful(ack)
-            && !self.base.wants(ack.rtt_ns)
-            && !self.base.draining();
-        if !steady {
+        // No call comes between here, so that no register need be saved for what is soon done.
+        if !self.steady(params, ack) {
             return self.any_ack(params, hops, ack);
         }
-        let Some(hops) = hops else {
-            return false;
-        };
-        let (place, record, wrap) = match &ack.int {
-            Int::Bottleneck(record) => (hops.last as usize, record, Wrap::BOTTLENECK),
-            Int::Stack([record], wrap) => (0, record, *wrap),
-            Int::Stack(..) => return self.stack_ack(params, hops, ack),
-            Int::None | Int::Mpd(_) => return false,
-        };
-        let Some(interval) = hops.advance(place, record, wrap, ack.now_ns) else {
-            return self.any_ack(params, Some(hops), ack);
-        };
-        let util = self.link_util(&interval);
-        self.steady_ack(params, ack, util, interval.dt_ns.get())
+        match (hops, &ack.int) {
+            (Some(hops), Int::Stack(records @ [_, _, ..], wrap)) if wrap.is_stack() => {
+                self.stack_ack(params, hops, ack, records)
+            }
+            (Some(hops), _) => self.single_ack(params, hops, ack),
+            (None, _) => false,
+        }
     }
 
     #[inline(never)]

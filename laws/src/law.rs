@@ -185,6 +185,17 @@ impl Wrap {
         tx_mask: (1 << 30) - 1,
         ts_mask: (1 << 24) - 1,
     };
+    /// A record of the stack: 20 bits of 128 bytes, 20 bits of 16 ns.
+    pub const STACK: Self = Self {
+        tx_mask: (1 << 27) - 1,
+        ts_mask: (1 << 24) - 1,
+    };
+
+    /// Whether it is [`Wrap::STACK`].
+    #[inline(always)]
+    pub(super) fn is_stack(self) -> bool {
+        [self.tx_mask, self.ts_mask] == [Self::STACK.tx_mask, Self::STACK.ts_mask]
+    }
 }
 
 /// The telemetry an ACK brought.
@@ -199,6 +210,20 @@ pub enum Int<'a> {
     Bottleneck(Record),
     /// One record per hop, in path order.
     Stack(&'a [Record], Wrap),
+}
+
+impl Int<'_> {
+    /// The record, where there is one and no more, and where its counters wrap.
+    #[inline(always)]
+    pub(super) fn single(&self) -> Option<(&Record, Wrap)> {
+        if let Self::Stack([record], wrap) = self {
+            Some((record, *wrap))
+        } else if let Self::Bottleneck(record) = self {
+            Some((record, Wrap::BOTTLENECK))
+        } else {
+            None
+        }
+    }
 }
 
 /// What one ACK says.
@@ -249,7 +274,7 @@ pub struct HopRecord {
 pub struct HopHistory {
     /// By position on the path, or in order of appearance.
     pub hops: [HopRecord; MAX_HOPS],
-    /// The place that was used last.
+    /// The place that was used last, or that all are of one stack.
     pub last: u32,
 }
 

@@ -27,21 +27,28 @@
 //! without telemetry, or with none that can be compared yet, changes nothing. After a whole round
 //! of such ACKs the law is θ-PowerTCP until telemetry comes back.
 
-use super::hop::Interval;
-use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record, Wrap};
+use super::hop::{Interval, LINK_TIME_SHIFT};
+use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record};
 use super::math::{CWND_SHIFT, MAX_CWND};
 use super::theta_powertcp::{
     Config, Params, ThetaPowerTcp, FLAG_GENTLE, FLAG_MEASURED, GENTLE_END, POWER_BOUNDS, POWER_ONE,
     POWER_SHIFT,
 };
 use super::window::Window;
-use core::num::NonZeroU32;
 
-/// A comparable record came in this round; in the last one. In the flags of θ-PowerTCP.
-const INT_NOW: u8 = 0x40;
-const INT_LAST: u8 = 0x80;
+/// A comparable record came in this round; in the last one. In the flags of θ-PowerTCP. Together
+/// with its [`FLAG_GENTLE`] the first is asked on every ACK: one comparison for the two highest bits.
+const INT_NOW: u8 = 0x80;
+const INT_LAST: u8 = 0x20;
 /// The power was measured in this round.
-const MEASURED: u8 = 0x20;
+const MEASURED: u8 = 0x10;
+
+/// Γ_norm of a hop, Q40, which saturates far above [`POWER_BOUNDS`], and its Δt; zero = there is none.
+#[derive(Clone, Copy, Default)]
+struct Power {
+    norm: u64,
+    dt_ns: u64,
+}
 
 /// PowerTCP's state: that of θ-PowerTCP, into which it turns when telemetry stops.
 #[repr(C)]
@@ -71,83 +78,72 @@ impl PowerTcp {
         self.theta.flags & (INT_NOW | INT_LAST) != 0
     }
 
-    /// Γ_norm of one hop, Q24.
+    /// Folds the hops of a path into the largest power. For a sender that waits the current counts
+    /// as one: see [`PowerTcp::wait`].
     #[inline(always)]
-    fn hop_power(&self, i: &Interval, waits: bool) -> u64 {
-        // λ/b = (Δq + Δtx)/(b Δt), at most 128.
+    fn largest(&self, waits: bool) -> impl Fn(Power, &Interval) -> Power + '_ {
+        move |most, interval| self.larger(most, interval, waits)
+    }
+
+    /// The larger of two powers, that of a hop and `most`, which is of an earlier one.
+    #[inline(always)]
+    fn larger(&self, most: Power, i: &Interval, waits: bool) -> Power {
+        // λ/b = (Δq + Δtx)/(b Δt).
         let mut current = POWER_ONE as u64;
         if !waits {
             // A queue that shrinks by more than was sent is one that was dropped: no current.
             let bytes = u64::from(i.tx_bytes).wrapping_add(u64::from(i.qlen_bytes));
-            let load = i.load(bytes.saturating_sub(u64::from(i.prev_qlen_bytes)));
-            current = load.min(((POWER_ONE as u64) << 7) - 1);
+            current = i.load(bytes.saturating_sub(u64::from(i.prev_qlen_bytes)));
         }
-        // q/(bτ), at most 32.
-        let filled = i.link_time(i.qlen_bytes, self.theta.inverse_tau);
-        current.wrapping_mul(filled.wrapping_add(POWER_ONE as u64)) >> POWER_SHIFT
+        // 1 + q/(bτ), below 2^48.
+        let voltage = i
+            .link_time(i.qlen_bytes, self.theta.inverse_tau)
+            .wrapping_add(1 << LINK_TIME_SHIFT);
+        let norm = current.saturating_mul(voltage);
+        if norm >= most.norm {
+            Power {
+                norm,
+                dt_ns: u64::from(i.dt_ns.get()),
+            }
+        } else {
+            most
+        }
     }
 
-    /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path and the Δt of its hop. For a sender
-    /// that waits the current counts as one: see [`PowerTcp::wait`].
+    /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path.
     #[inline(never)]
-    fn norm_power(
-        &self,
-        hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        waits: bool,
-    ) -> Option<(u64, NonZeroU32)> {
-        let hops = hops?;
-        match &ack.int {
-            Int::Bottleneck(record) => {
-                let interval = hops.bottleneck(record, ack.now_ns)?;
-                Some((self.hop_power(&interval, waits), interval.dt_ns))
+    fn norm_power(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>, waits: bool) -> Power {
+        let interval = match (hops, &ack.int) {
+            (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
+            (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
+            (Some(hops), Int::Stack(records, wrap)) => {
+                return hops.stack(records, *wrap, ack.now_ns as u32, self.largest(waits));
             }
-            Int::Stack(records, wrap) => {
-                self.path_power(hops, records, *wrap, ack.now_ns as u32, waits)
-            }
-            Int::None | Int::Mpd(_) => None,
-        }
-    }
-
-    #[inline(always)]
-    fn path_power(
-        &self,
-        hops: &mut HopHistory,
-        records: &[Record],
-        wrap: Wrap,
-        now_ns: u32,
-        waits: bool,
-    ) -> Option<(u64, NonZeroU32)> {
-        let (mut most, mut dt_ns) = (0, None);
-        for (hop, record) in hops.hops.iter_mut().zip(records) {
-            if let Some(interval) = hop.take(record, wrap, now_ns) {
-                let power = self.hop_power(&interval, waits);
-                if power >= most {
-                    (most, dt_ns) = (power, Some(interval.dt_ns));
-                }
-            }
-        }
-        Some((most, dt_ns?))
+            _ => None,
+        };
+        interval.map_or_else(Power::default, |interval| {
+            self.larger(Power::default(), &interval, waits)
+        })
     }
 
     /// Takes a power into Γ_smooth, and the window into w_old.
     #[inline(always)]
-    fn smooth(&mut self, power: u64, dt_ns: NonZeroU32) {
+    fn smooth(&mut self, Power { norm, dt_ns }: Power) {
         let theta = &mut self.theta;
-        let power = power.max(POWER_BOUNDS.0 as u64).min(POWER_BOUNDS.1 as u64) as i64;
+        let (least, most) = (POWER_BOUNDS.0 as u32, POWER_BOUNDS.1 as u64);
+        let power = (norm >> LINK_TIME_SHIFT).min(most) as i64;
         let smooth = i64::from(theta.power);
-        if smooth == 0 || dt_ns.get() >= theta.base.tau_ns() {
-            theta.power = power as u32;
+        if smooth == 0 || dt_ns as u32 >= theta.base.tau_ns() {
+            theta.power = (power as u32).max(least);
             self.forget_old();
             return;
         }
-        // Δt/τ below one in Q24, times a difference below 2^38. All terms lie between the bounds of
-        // a power, and so does their mean.
-        let weight = (u64::from(dt_ns.get()).wrapping_mul(theta.inverse_tau) >> 32) as i64;
+        // Δt/τ below one in Q24, times a difference below 2^38.
+        let weight = (dt_ns.wrapping_mul(theta.inverse_tau) >> 32) as i64;
         let towards = |from: i64, to: i64| {
             from.wrapping_add(to.wrapping_sub(from).wrapping_mul(weight) >> POWER_SHIFT)
         };
-        theta.power = towards(smooth, power) as u32;
+        theta.power = (towards(smooth, power) as u32).max(least);
         let (cwnd, old) = (theta.window.cwnd() as i64, theta.old_cwnd as i64);
         // The first stage is kept where θ-PowerTCP keeps its last sample.
         let stage = theta.sample as i64;
@@ -161,14 +157,11 @@ impl PowerTcp {
     /// the one over the other.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        let Some((power, dt_ns)) = self.norm_power(hops, ack, true) else {
-            return self.unmeasured(params, ack);
-        };
+    fn wait(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
         self.begin(params, ack);
         self.theta.power = 0;
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth(power, dt_ns);
+        self.smooth(power);
         if self
             .theta
             .window
@@ -185,30 +178,69 @@ impl PowerTcp {
         true
     }
 
-    /// An ACK with a record per hop that is nothing but a measurement. On its own, because the loop
-    /// takes all registers there are, and a single record few.
+    /// Whether an ACK brings a measurement and nothing else, as most do.
+    #[inline(always)]
+    fn steady(&self, ack: &Ack<'_>) -> bool {
+        let theta = &self.theta;
+        theta.flags & (INT_NOW | FLAG_GENTLE) == INT_NOW
+            && theta.window.uneventful(ack)
+            && !theta.base.wants(ack.rtt_ns)
+            && !theta.waits(ack)
+    }
+
+    /// A steady ACK with a single record, or with what is rarer.
     #[inline(never)]
-    fn stack_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+    fn single_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Some((record, wrap)) = ack.int.single() else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let Some(interval) = hops.advance(record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let power = self.larger(Power::default(), &interval, false);
+        self.steady_ack(params, ack, power)
+    }
+
+    /// A steady ACK with a stack of the wire's own format.
+    #[inline(never)]
+    fn stack_ack(
+        &mut self,
+        params: &Params,
+        hops: &mut HopHistory,
+        ack: &Ack<'_>,
+        records: &[Record],
+    ) -> bool {
+        match hops.next_stack(records, ack.now_ns as u32, self.largest(false)) {
+            Ok(power) => self.steady_ack(params, ack, power),
+            Err(Some(most)) => self.changed_stack(params, ack, most, hops),
+            Err(None) => self.any_ack(params, Some(hops), ack),
+        }
+    }
+
+    /// The same when [`HopHistory::next_stack`] could not take the stack to its end; `most` is what
+    /// it found until there.
+    #[cold]
+    #[inline(never)]
+    fn changed_stack(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        most: Power,
+        hops: &mut HopHistory,
+    ) -> bool {
         let Int::Stack(records, wrap) = ack.int else {
             return self.unmeasured(params, ack);
         };
-        match self.path_power(hops, records, wrap, ack.now_ns as u32, false) {
-            Some((power, dt_ns)) => self.steady_ack(params, ack, power, dt_ns),
-            None => self.unmeasured(params, ack),
-        }
+        let now_ns = ack.now_ns as u32;
+        let power = hops.any_stack(records, wrap, now_ns, most, self.largest(false));
+        self.take(params, ack, power)
     }
 
     /// A measurement and nothing else.
     #[inline(always)]
-    fn steady_ack(
-        &mut self,
-        params: &Params,
-        ack: &Ack<'_>,
-        power: u64,
-        dt_ns: NonZeroU32,
-    ) -> bool {
+    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
         self.theta.flags |= MEASURED;
-        self.smooth(power, dt_ns);
+        self.smooth(power);
         let cwnd = self.theta.eq_7(params);
         self.theta.set_unheld(params, ack, cwnd);
         true
@@ -220,12 +252,20 @@ impl PowerTcp {
         if !self.started() {
             return false;
         }
-        if self.theta.waits(ack) {
-            return self.wait(params, hops, ack);
+        let waits = self.theta.waits(ack);
+        let power = self.norm_power(hops, ack, waits);
+        if waits && power.dt_ns != 0 {
+            return self.wait(params, ack, power);
         }
-        let Some((power, dt_ns)) = self.norm_power(hops, ack, false) else {
+        self.take(params, ack, power)
+    }
+
+    /// Any ACK and the path's power, if it says anything of that.
+    #[inline(never)]
+    fn take(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
+        if power.dt_ns == 0 {
             return self.unmeasured(params, ack);
-        };
+        }
         if self.begin(params, ack) && self.theta.flags & MEASURED != 0 {
             // What a hop did between the last packet of one window and the first of the next, while
             // the sender waited for its flight to shrink, is the doing of neither.
@@ -233,7 +273,7 @@ impl PowerTcp {
             return true;
         }
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth(power, dt_ns);
+        self.smooth(power);
         if self
             .theta
             .window
@@ -311,7 +351,7 @@ impl PowerTcp {
     #[inline(never)]
     fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         let theta = &mut self.theta;
-        theta.flags = (theta.flags & !(INT_NOW | INT_LAST)) | ((theta.flags & INT_NOW) << 1);
+        theta.flags = (theta.flags & !(INT_NOW | INT_LAST)) | ((theta.flags & INT_NOW) >> 2);
         // The hops show an empty queue themselves: nothing need be drained to see one.
         theta.base.on_round(0, ack.app_limited);
         if params.ecn {
@@ -355,35 +395,17 @@ impl Law for PowerTcp {
 
     #[inline]
     fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        // Most ACKs bring a measurement and nothing else. What is rare is left to `any_ack` before
-        // anything is touched, so that here no call comes between, for which registers would have
-        // to be saved.
-        let theta = &self.theta;
-        let steady = theta.flags & (INT_NOW | FLAG_GENTLE) == INT_NOW
-            && theta.window.uneventful(ack)
-            && !theta.base.wants(ack.rtt_ns)
-            && !theta.waits(ack);
-        if !steady {
+        // No call comes between here, so that no register need be saved for what is soon done.
+        if !self.steady(ack) {
             return self.any_ack(params, hops, ack);
         }
-        let Some(hops) = hops else {
-            return self.unmeasured(params, ack);
-        };
-        let (place, record, wrap) = if let Int::Stack(records, wrap) = &ack.int {
-            let [record] = records else {
-                return self.stack_ack(params, hops, ack);
-            };
-            (0, record, *wrap)
-        } else if let Int::Bottleneck(record) = &ack.int {
-            (hops.last as usize, record, Wrap::BOTTLENECK)
-        } else {
-            return self.unmeasured(params, ack);
-        };
-        let Some(interval) = hops.advance(place, record, wrap, ack.now_ns) else {
-            return self.any_ack(params, Some(hops), ack);
-        };
-        let power = self.hop_power(&interval, false);
-        self.steady_ack(params, ack, power, interval.dt_ns)
+        match (hops, &ack.int) {
+            (Some(hops), Int::Stack(records @ [_, _, ..], wrap)) if wrap.is_stack() => {
+                self.stack_ack(params, hops, ack, records)
+            }
+            (Some(hops), _) => self.single_ack(params, hops, ack),
+            (None, _) => self.unmeasured(params, ack),
+        }
     }
 
     #[inline(never)]

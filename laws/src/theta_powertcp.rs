@@ -66,9 +66,9 @@ const BURST_ALLOWANCE: u64 = 4 * ONE_PACKET;
 const MIN_BETA: u64 = ONE_PACKET >> 10;
 
 /// The flow is in its gentle start.
-pub(super) const FLAG_GENTLE: u8 = 1;
+pub(super) const FLAG_GENTLE: u8 = 0x40;
 /// The power was measured in this round.
-pub(super) const FLAG_MEASURED: u8 = 2;
+pub(super) const FLAG_MEASURED: u8 = 1;
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,9 +194,13 @@ impl ThetaPowerTcp {
         self.host_bdp = bdp.min(MAX_CWND);
     }
 
-    fn set_rates(&mut self, path: &Path) {
+    /// Takes over the rate of `path`, which is returned in packets per ns as in [`derive`].
+    #[inline(never)]
+    fn set_rates(&mut self, path: &Path) -> u64 {
+        let packets_per_ns = derive::packets_per_ns(path);
         self.inverse_tau = math::reciprocal(self.base.tau_ns());
-        self.host_bdp = derive::host_bdp(derive::packets_per_ns(path), self.base.tau_ns());
+        self.host_bdp = derive::host_bdp(packets_per_ns, self.base.tau_ns());
+        packets_per_ns
     }
 
     /// Algorithm 2, NORMPOWER.
@@ -253,9 +257,9 @@ impl ThetaPowerTcp {
     /// window which breathes does not count as one that was cut.
     #[inline]
     pub(super) fn waits(&self, ack: &Ack<'_>) -> bool {
-        let cwnd = self.window.cwnd();
-        let most = cwnd.wrapping_add(cwnd >> 3).wrapping_add(2 * ONE_PACKET);
-        u64::from(ack.in_flight) << math::CWND_SHIFT > most
+        // In eighths; the window is below 2^39.
+        let most = (self.window.cwnd().wrapping_mul(9)).wrapping_add(16 * ONE_PACKET);
+        u64::from(ack.in_flight) << (math::CWND_SHIFT + 3) > most
     }
 
     /// Sets the window. It does not grow when the application did not fill it, nor while the sender
@@ -357,8 +361,7 @@ impl Law for ThetaPowerTcp {
             base: BaseRtt::new(&path),
             ..Self::default()
         };
-        self.set_rates(&path);
-        let mut start = derive::first_window(derive::packets_per_ns(&path), &self.base);
+        let mut start = derive::first_window(self.set_rates(&path), &self.base);
         if params.gentle {
             self.flags |= FLAG_GENTLE;
             start = start.min(GENTLE_START);

@@ -24,6 +24,8 @@ const IN_ROUND: u8 = 1;
 /// No growth until the next round ends, because of a loss; two rounds when both are set.
 const HOLD: u8 = 2;
 const HOLD_MORE: u8 = 4;
+/// Slow start runs, up to [`Window::ssthresh`].
+const SLOW_START: u8 = 8;
 
 /// The congestion window of one flow and its rounds.
 #[repr(C)]
@@ -33,7 +35,7 @@ pub struct Window {
     cwnd: u64,
     /// What it was before the last reduction by a loss, Q14; zero = there was none.
     prior: u32,
-    /// Slow start runs up to here, Q14; zero = it does not run.
+    /// Where slow start ends, Q14.
     ssthresh: u32,
     /// The round ends when a packet sent after this many deliveries is acknowledged.
     round_end: u32,
@@ -127,13 +129,13 @@ impl Window {
     }
 
     /// Whether `ack` only counts: it ends no round and bears no mark, and neither a loss nor slow
-    /// start is under way. [`Window::round_ended`] and [`Window::slow_start`] would do nothing. A
+    /// start is under way, for which there are flags, too. [`Window::round_ended`] and [`Window::slow_start`] would do nothing. A
     /// flow that has not started is not in a round.
     #[inline]
     #[must_use]
     pub fn uneventful(&self, ack: &Ack<'_>) -> bool {
         self.flags == IN_ROUND
-            && ack.ce | self.ssthresh == 0
+            && ack.ce == 0
             && !math::at_or_after(ack.prior_delivered, self.round_end)
     }
 
@@ -205,8 +207,9 @@ impl Window {
     pub fn collapse(&mut self, min: u64) {
         self.enter_recovery();
         self.timeouts = self.timeouts.saturating_add(1);
-        if self.ssthresh == 0 {
+        if self.flags & SLOW_START == 0 {
             self.ssthresh = ((self.cwnd >> (SAVED_SHIFT + 1)).min(u32::MAX as u64) as u32).max(1);
+            self.flags |= SLOW_START;
         }
         self.cwnd = self.cwnd.min(ONE_PACKET.max(min)).max(1);
         self.flags &= !(HOLD | HOLD_MORE);
@@ -215,7 +218,7 @@ impl Window {
     /// Slow start after a timeout: a packet more for each one delivered. None when it does not run.
     #[inline]
     pub fn slow_start(&mut self, ack: &Ack<'_>, min: u64, max: u64) -> Option<()> {
-        if self.ssthresh == 0 {
+        if self.flags & SLOW_START == 0 {
             return None;
         }
         self.slow_start_step(ack, min, max);
@@ -228,7 +231,7 @@ impl Window {
         let limit = u64::from(self.ssthresh) << SAVED_SHIFT;
         let grown = self.cwnd.saturating_add(u64::from(ack.acked) << CWND_SHIFT);
         if grown >= limit {
-            self.ssthresh = 0;
+            self.flags &= !SLOW_START;
         }
         self.set(grown.min(limit.max(self.cwnd)), min, max);
     }
@@ -271,7 +274,7 @@ impl Window {
             .max(u64::from(self.prior) << SAVED_SHIFT)
             .min(MAX_CWND);
         self.prior = 0;
-        self.ssthresh = 0;
+        self.flags &= !SLOW_START;
         self.recovered();
     }
 
@@ -279,7 +282,7 @@ impl Window {
     #[inline]
     #[must_use]
     pub fn ssthresh_packets(&self) -> u32 {
-        if self.ssthresh == 0 {
+        if self.flags & SLOW_START == 0 {
             0x7fff_ffff
         } else {
             (self.ssthresh >> 14).max(2)

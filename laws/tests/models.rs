@@ -179,8 +179,16 @@ impl History {
         if self.random.chance(0.02) {
             return Int::None;
         }
-        let wrap = Wrap::BOTTLENECK;
+        let wrap = match self.telemetry {
+            Telemetry::Stack => Wrap::STACK,
+            _ => Wrap::BOTTLENECK,
+        };
+        // An ACK without new data brings the same again.
+        let again = self.random.chance(0.01);
         for (i, (record, hop)) in self.records.iter_mut().zip(&self.hops).enumerate() {
+            if again {
+                break;
+            }
             *record = Record {
                 hop_id: 10 + i as u32,
                 qlen_bytes: (hop.1 as u32) / 80 * 80,
@@ -208,8 +216,15 @@ impl History {
                 Int::Bottleneck(self.records[(self.random.next() % 3) as usize])
             }
             Telemetry::Stack => {
-                // Hops vanish and appear.
-                let hops = if self.random.chance(0.01) { 2 } else { 3 };
+                // Hops vanish and appear, and one becomes another.
+                let hops = if self.random.chance(0.01) {
+                    1 + (self.random.next() % 2) as usize
+                } else {
+                    3
+                };
+                if self.random.chance(0.005) {
+                    self.records[(self.random.next() % 3) as usize].hop_id = 99;
+                }
                 Int::Stack(&self.records[..hops], wrap)
             }
         }

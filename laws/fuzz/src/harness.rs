@@ -224,13 +224,13 @@ fn int<'a>(b: &mut Bytes<'_>, records: &'a mut [Record; 10]) -> Int<'a> {
             for r in records.iter_mut().take(count) {
                 *r = record(b);
             }
-            let wrap = if b.bool() {
-                Wrap::BOTTLENECK
-            } else {
-                Wrap {
+            let wrap = match b.u8() % 4 {
+                0 => Wrap::BOTTLENECK,
+                1 | 2 => Wrap::STACK,
+                _ => Wrap {
                     tx_mask: b.u32(),
                     ts_mask: b.u32(),
-                }
+                },
             };
             Int::Stack(&records[..count], wrap)
         }

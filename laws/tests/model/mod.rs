@@ -386,16 +386,17 @@ impl PowerTcp {
     fn norm_power(&mut self, ack: &Ack<'_>, waits: bool) -> Option<(f64, f64)> {
         let tau = self.p.f.tau;
         let powers = self.hops.spans(ack).into_iter().map(|s| {
-            let mut lambda = ((s.q - s.q0) / s.dt + s.dtx / s.dt).clamp(0.0, 128.0 * s.b);
+            let mut lambda = ((s.q - s.q0) / s.dt + s.dtx / s.dt).max(0.0);
             if waits {
                 lambda = s.b;
             }
-            let v = s.q.min(32.0 * s.b * tau) + s.b * tau;
+            let v = s.q + s.b * tau;
             (lambda * v / (s.b * s.b * tau), s.dt)
         });
         powers.fold(None, |most: Option<(f64, f64)>, p| match most {
             Some(m) => {
-                self.ties |= (m.0 - p.0).abs() < 1e-5 * m.0 && m.1 != p.1;
+                // A voltage has 16 fractional bits.
+                self.ties |= (m.0 - p.0).abs() < 4e-5 * m.0 && m.1 != p.1;
                 Some(if m.0 > p.0 { m } else { p })
             }
             None => Some(p),
@@ -449,18 +450,18 @@ impl Model for PowerTcp {
         if waits {
             self.p.smooth = None;
         }
-        let power = power.clamp(POWER_LEAST, POWER_MOST);
+        let power = power.min(POWER_MOST);
         let tau = self.p.f.tau;
         match self.p.smooth {
             Some(smooth) if dt < tau => {
                 // Line 24, for the power and twice for the window it is of.
                 let filter = |old: f64, new: f64| (old * (tau - dt) + new * dt) / tau;
-                self.p.smooth = Some(filter(smooth, power));
+                self.p.smooth = Some(filter(smooth, power).max(POWER_LEAST));
                 self.p.old = filter(self.p.old, self.stage);
                 self.stage = filter(self.stage, self.p.c.w);
             }
             _ => {
-                self.p.smooth = Some(power);
+                self.p.smooth = Some(power.max(POWER_LEAST));
                 self.p.old = self.p.c.w;
                 self.stage = self.p.c.w;
             }
@@ -763,10 +764,10 @@ impl Hpcc {
         let mut most: Option<(f64, f64, f64)> = None;
         for s in self.hops.spans(ack) {
             let tx_rate = s.dtx / s.dt;
-            let u = (s.q.min(s.q0) / (s.b * t)).min(32.0) + tx_rate / s.b;
+            let u = s.q.min(s.q0) / (s.b * t) + tx_rate / s.b;
             most = Some(match most {
                 Some((m, dt, q)) => {
-                    self.ties |= (m - u).abs() < 1e-5 * m && dt != s.dt;
+                    self.ties |= (m - u).abs() < 4e-5 * m.max(1.0) && dt != s.dt;
                     if u >= m {
                         (u, s.dt, q.max(s.q))
                     } else {

@@ -371,11 +371,15 @@ impl<L: Law> Net<L> {
         }
         l.util_at = now;
         if l.int {
+            let wrap = match telemetry {
+                Telemetry::Stack => Wrap::STACK,
+                _ => Wrap::BOTTLENECK,
+            };
             let record = Record {
                 hop_id: link as u32,
                 qlen_bytes: l.queued_bytes as u32,
-                tx_bytes: (l.tx_bytes as u32) & Wrap::BOTTLENECK.tx_mask,
-                ts_ns: ((now / PS_PER_NS) as u32) & Wrap::BOTTLENECK.ts_mask,
+                tx_bytes: (l.tx_bytes as u32) & wrap.tx_mask,
+                ts_ns: ((now / PS_PER_NS) as u32) & wrap.ts_mask,
                 inverse_rate: Record::inverse_rate((l.gbps * 1000.0) as u32),
             };
             match telemetry {
@@ -494,7 +498,7 @@ impl<L: Law> Net<L> {
                 },
             }),
             Telemetry::Bottleneck => Int::Bottleneck(p.record),
-            Telemetry::Stack => Int::Stack(&p.stack, Wrap::BOTTLENECK),
+            Telemetry::Stack => Int::Stack(&p.stack, Wrap::STACK),
         };
         let ack = Ack {
             now_ns,
