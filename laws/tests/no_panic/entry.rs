@@ -43,10 +43,6 @@ mod entry {
         true
     }
     #[no_mangle]
-    pub fn show(error: &ConfigError, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        core::fmt::Display::fmt(error, f)
-    }
-    #[no_mangle]
     pub extern "C" fn start(law: &mut L, p: &P, path: &Path, now_ns: u64) {
         law.start(p, path, now_ns);
     }
