@@ -66,14 +66,15 @@ const KEYWORDS: [&str; 38] = [
 /// Keywords that P4 allows as names too.
 const SOFT: [&str; 6] = ["actions", "apply", "entries", "key", "state", "type"];
 
+// Unlike C, the bitwise operators bind closer than comparisons.
 const BINARY: [&[&str]; 10] = [
     &["||"],
     &["&&"],
+    &["==", "!="],
+    &["<", ">", "<=", ">="],
     &["|"],
     &["^"],
     &["&"],
-    &["==", "!="],
-    &["<", ">", "<=", ">="],
     &["<<", ">>"],
     &["+", "-", "|+|", "|-|", "++"],
     &["*", "/", "%"],

@@ -170,13 +170,17 @@ impl Target {
         }
     }
 
-    pub fn program(self, name: &str, shift: u8) -> Program {
-        let shift = shift.to_string();
-        let mut defines = vec![("FATHOM_MPD_SHIFT", shift.as_str())];
+    pub fn program_with(self, name: &str, defines: &[(&str, &str)]) -> Program {
+        let mut defines = defines.to_vec();
         if self == Self::Tofino2 {
             defines.push(("FATHOM_TOFINO2", "1"));
         }
         program(&self.file(name), &defines)
+    }
+
+    pub fn program(self, name: &str, shift: u8) -> Program {
+        let shift = shift.to_string();
+        self.program_with(name, &[("FATHOM_MPD_SHIFT", shift.as_str())])
     }
 
     /// The hop as this target sees it: what its metadata can hold of a delay, and its cells of a queue.
