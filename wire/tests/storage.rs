@@ -279,7 +279,10 @@ fn the_option_is_found_where_linux_puts_it() {
             let found = wire::option::find_last(&all, options.len());
             assert_eq!(found, find(&options));
             assert_eq!(found.map(|found| found.at), Ok(at));
-            assert!(wire::option::find_last(&all, at).is_err(), "not beyond the end");
+            assert!(
+                wire::option::find_last(&all, at).is_err(),
+                "not beyond the end"
+            );
         }
     }
 }
@@ -289,17 +292,29 @@ fn the_option_is_found_where_linux_puts_it() {
 fn options_at_intervals() {
     let (mut client, mut server) = pair(Format::Mpd);
     assert_eq!(client.next_len(true, 0, 10_000), 8, "the first");
-    assert_eq!(client.next_len(false, 0, 10_000), 8, "an ACK, too: the peer waits for one");
+    assert_eq!(
+        client.next_len(false, 0, 10_000),
+        8,
+        "an ACK, too: the peer waits for one"
+    );
     send(&mut client, &mut server, true, 1, &[PORT]);
     client.tag(0);
-    assert_eq!(client.next_len(true, 1448, 10_000), 8, "until the peer's first is here");
+    assert_eq!(
+        client.next_len(true, 1448, 10_000),
+        8,
+        "until the peer's first is here"
+    );
     assert_eq!(server.next_len(false, 0, 10_000), 8, "an echo");
     send(&mut server, &mut client, false, 100, &[]);
     server.tag(0);
     assert_eq!(server.next_len(false, 0, 10_000), 0, "nothing to say");
     assert_eq!(client.next_len(true, 9_999, 10_000), 0);
     assert_eq!(client.next_len(true, 10_000, 10_000), 8);
-    assert_eq!(client.next_len(true, 0u32.wrapping_sub(1448), 10_000), 8, "sent again");
+    assert_eq!(
+        client.next_len(true, 0u32.wrapping_sub(1448), 10_000),
+        8,
+        "sent again"
+    );
     assert_eq!(client.next_len(false, 20_000, 10_000), 0, "an ACK");
 }
 

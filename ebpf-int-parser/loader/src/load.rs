@@ -217,7 +217,13 @@ impl Loaded {
     /// # Errors
     /// What the kernel says.
     pub fn attach_tc(&mut self, device: &str) -> Result<()> {
-        attach_tc(&mut self.0, &mut self.1, "int_tc", device, TcAttachType::Ingress)
+        attach_tc(
+            &mut self.0,
+            &mut self.1,
+            "int_tc",
+            device,
+            TcAttachType::Ingress,
+        )
     }
 
     /// The map that `tcp_int` wants.
@@ -247,10 +253,18 @@ impl Loaded {
 /// A link under the name that its pin has.
 type Link = (String, aya::programs::links::FdLink);
 
-fn attach_tc(bpf: &mut Ebpf, links: &mut Vec<Link>, name: &str, device: &str, side: TcAttachType) -> Result<()> {
+fn attach_tc(
+    bpf: &mut Ebpf,
+    links: &mut Vec<Link>,
+    name: &str,
+    device: &str,
+    side: TcAttachType,
+) -> Result<()> {
     let program: &mut SchedClassifier = program(bpf, name)?.try_into()?;
     if program.fd().is_err() {
-        program.load().with_context(|| format!("the kernel refused {name}"))?;
+        program
+            .load()
+            .with_context(|| format!("the kernel refused {name}"))?;
     }
     let order = TcAttachOptions::TcxOrder(LinkOrder::default());
     let id = program

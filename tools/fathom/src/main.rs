@@ -7,6 +7,7 @@ mod int;
 mod ktap;
 mod lab;
 mod paths;
+mod report;
 mod scenario;
 mod scene;
 mod selftest;
@@ -30,6 +31,8 @@ enum Command {
     Lab(scene::Args),
     /// Run the lab's own tests (KTAP): throughput, delay and fairness on the real kernel, determinism.
     Selftest(selftest::SelftestArgs),
+    /// Make one HTML page with plots of results files.
+    Report(report::Args),
     /// Check scenario files, or show what one comes to.
     Scenario(scenario::Args),
     /// Load the eBPF programs that carry telemetry, attach and pin them, and hand their map to tcp_int.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Lab(args) => scene::run(&args),
         Command::Selftest(args) => selftest::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Attach(args) => int::attach(&args),
         Command::Detach(args) => int::detach(&args),

@@ -9,6 +9,8 @@ use scenario::{Engine, Expectation};
 /// What came of one expectation in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
+    /// The scenario.
+    pub scenario: String,
     /// The expectation.
     pub expectation: Expectation,
     /// The congestion control.
@@ -54,6 +56,7 @@ pub fn check(expectations: &[Expectation], runs: &[Run]) -> Vec<Verdict> {
                 e.min.is_none_or(|min| v >= min) && e.max.is_none_or(|max| v <= max)
             });
             all.push(Verdict {
+                scenario: meta.scenario.clone(),
                 expectation: e.clone(),
                 cc: meta.cc.clone(),
                 engine: meta.engine,

@@ -110,7 +110,10 @@ pub(crate) fn of_flows_in(measured_ns: u64, flows: &[&FlowResult]) -> BTreeMap<M
     put(Metric::SlowdownP99, percentile(&slow, 0.99));
     put(Metric::SlowdownP999, percentile(&slow, 0.999));
     let ends = flows.iter().filter(|f| f.size.is_some()).count();
-    let done = flows.iter().filter(|f| f.finish_ns.is_some()).count();
+    let done = flows
+        .iter()
+        .filter(|f| f.size.is_some() && f.finish_ns.is_some())
+        .count();
     put(
         Metric::Completed,
         (ends > 0).then(|| done as f64 / ends as f64),

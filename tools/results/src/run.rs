@@ -140,6 +140,9 @@ pub struct FlowResult {
     pub start_ns: u64,
     /// When its last byte was acknowledged, ns.
     pub finish_ns: Option<u64>,
+    /// When it was stopped whatever was left to send, ns; none = at the end of the run.
+    #[serde(default)]
+    pub stop_ns: Option<u64>,
     /// What it had to send; none = a long flow.
     pub size: Option<u64>,
     /// Payload acknowledged in all.
@@ -346,6 +349,7 @@ impl Run {
                     dst: r.nodes[f.dst].name.clone(),
                     start_ns: f.start_ns,
                     finish_ns: m.finish_ns,
+                    stop_ns: f.stop_ns,
                     size,
                     bytes: m.bytes,
                     measured_bytes: m.measured_bytes,
