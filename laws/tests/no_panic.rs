@@ -3,10 +3,12 @@
 //! In the kernel a panic is a BUG(): nothing in this crate may even refer to the code for one.
 //!
 //! Each law is compiled as a kernel module compiles it, with overflow checks on, and the object's
-//! symbols are read. The compiler is `$RUSTC`, or the `rustc` on the path.
+//! symbols are read.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+#[path = "no_panic/compile.rs"]
+mod compile;
+
+use std::path::Path;
 
 /// A symbol whose name has one of these in it is code that a module cannot have: the machinery of
 /// panics, 128-bit division, floating point in software.
@@ -25,47 +27,18 @@ const FORBIDDEN: [&str; 9] = [
 /// A whole module must fit 16 KiB of text; what the kernel's side needs is not ours to use.
 const MAX_TEXT: u64 = 12 * 1024;
 
-fn compile(law: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let object = dir.join(format!("{law}.o"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/no_panic/entry.rs");
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let output = Command::new(&rustc)
-        .args([
-            "--edition=2021",
-            "--crate-name=entry",
-            "--crate-type=lib",
-            "--emit=obj",
-        ])
-        .args([
-            "--cfg=MODULE",
-            "-Copt-level=2",
-            "-Coverflow-checks=on",
-            "-Cpanic=abort",
-        ])
-        .args(["-Cdebuginfo=0", "-Ccodegen-units=1", "-Awarnings"])
-        .arg(format!("--cfg=law=\"{law}\""))
-        .arg("--cfg=feature=\"single\"")
-        .arg(format!("--cfg=feature=\"{law}\""))
-        .arg("-o")
-        .arg(&object)
-        .arg(source)
-        .output()
-        .unwrap_or_else(|e| panic!("cannot run {rustc}: {e}"));
-    assert!(
-        output.status.success(),
-        "{law} does not compile as a kernel module would:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    object
+/// A module with this law alone.
+fn module(law: &str) -> Elf {
+    let law_is = format!("--cfg=law=\"{law}\"");
+    let features = ["single", law].map(|name| format!("--cfg=feature=\"{name}\""));
+    Elf::new(compile::compile(law, &[&[law_is], &features[..]].concat()))
 }
 
 /// An ELF object, as far as it is needed: 64 bits, little-endian.
 struct Elf(Vec<u8>);
 
 impl Elf {
-    fn read(path: &Path) -> Self {
-        let bytes = std::fs::read(path).expect("the object that was just written");
+    fn new(bytes: Vec<u8>) -> Self {
         assert_eq!(
             &bytes[..6],
             b"\x7fELF\x02\x01",
@@ -134,7 +107,7 @@ impl Elf {
 #[test]
 fn no_law_can_panic() {
     for law in ["poseidon", "powertcp", "theta_powertcp", "hpcc", "swift"] {
-        let elf = Elf::read(&compile(law));
+        let elf = module(law);
         assert!(
             elf.names().iter().any(|n| n == "on_ack"),
             "{law}: the object does not hold the entry points it should be searched for"
@@ -155,7 +128,7 @@ fn no_law_can_panic() {
 
 #[test]
 fn a_panic_would_be_found() {
-    let elf = Elf::read(&compile("panics"));
+    let elf = module("panics");
     let found = elf.forbidden();
     assert!(
         found.iter().any(|name| name.contains("panicking")),

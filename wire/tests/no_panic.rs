@@ -4,35 +4,15 @@
 //! to the code for one.
 //!
 //! The crate is compiled as a kernel module compiles it, overflow checks on, and the object is
-//! searched for the names of such code. The compiler is `$RUSTC`, or the `rustc` on the path.
+//! searched for the names of such code.
 
+#[path = "../../laws/tests/no_panic/compile.rs"]
+mod compile;
+
+use compile::compile;
 use std::path::Path;
-use std::process::Command;
 
 const FORBIDDEN: [&str; 4] = ["panicking", "panic_", "__udivti3", "__umodti3"];
-
-fn compile(name: &str, args: &[&str]) -> Vec<u8> {
-    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.o"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/no_panic/entry.rs");
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let output = Command::new(&rustc)
-        .args(["--edition=2021", "--crate-name=entry", "--crate-type=lib"])
-        .args(["--emit=obj", "--cfg=MODULE", "-Copt-level=2"])
-        .args(["-Coverflow-checks=on", "-Cpanic=abort", "-Cdebuginfo=0"])
-        .args(["-Ccodegen-units=1", "-Awarnings"])
-        .args(args)
-        .arg("-o")
-        .arg(&object)
-        .arg(source)
-        .output()
-        .unwrap_or_else(|e| panic!("cannot run {rustc}: {e}"));
-    assert!(
-        output.status.success(),
-        "{name} does not compile as a kernel module would:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    std::fs::read(object).expect("the object that was just written")
-}
 
 fn has(object: &[u8], name: &str) -> bool {
     object.windows(name.len()).any(|w| w == name.as_bytes())
@@ -49,7 +29,10 @@ fn nothing_can_panic() {
 
 #[test]
 fn a_panic_would_be_found() {
-    assert!(has(&compile("panics", &["--cfg=panics"]), "panicking"));
+    assert!(has(
+        &compile("panics", &["--cfg=panics".into()]),
+        "panicking"
+    ));
 }
 
 #[test]
