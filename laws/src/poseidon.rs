@@ -29,7 +29,7 @@
 use super::base_rtt::BaseRtt;
 use super::derive::Target;
 use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
-use super::math::{self, CWND_SHIFT, LOG_SHIFT, MAX_CWND, ONE_PACKET};
+use super::math::{self, CWND_SHIFT, LOG_SHIFT, ONE_PACKET};
 use super::window::Window;
 use core::num::NonZeroU32;
 
@@ -723,9 +723,6 @@ impl Law for Poseidon {
     #[inline(never)]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
-            if self.window.timeouts() == 0 {
-                self.window.remember();
-            }
             if self.window.count_timeout() >= params.retx_reset_threshold {
                 self.shrink(params, params.min_cwnd, now_ns);
             } else if self.may_decrease(now_ns) {
@@ -738,10 +735,8 @@ impl Law for Poseidon {
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
             // What was learned about the others is old; half of it is kept, as for a loss.
-            let cwnd = self.window.cwnd();
-            let cwnd = cwnd.min(params.initial_cwnd.max(cwnd >> 1));
-            self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
-            self.window.restart_round();
+            self.window
+                .restart(params.initial_cwnd, params.min_cwnd, params.max_cwnd);
         }
     }
 
@@ -763,13 +758,7 @@ impl Law for Poseidon {
         } else {
             params.pacing
         };
-        if gain == 0 || self.rtt_ns == 0 {
-            return u64::MAX;
-        }
-        // At most 2^38 times 10.
-        let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
-        let mss = self.window.mss();
-        math::rate(cwnd, mss, math::reciprocal(self.rtt_ns)).max(u64::from(mss))
+        self.window.rate(cwnd, gain, self.rtt_ns)
     }
 
     #[inline]

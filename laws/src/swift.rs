@@ -23,7 +23,7 @@
 use super::base_rtt::BaseRtt;
 use super::derive;
 use super::law::{Ack, ConfigError, HopHistory, Law, Path};
-use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
+use super::math::{self, CWND_SHIFT, ONE_PACKET};
 use super::sampling_frequency::SamplingFrequency;
 use super::variable_ai::{self, VariableAi};
 use super::window::Window;
@@ -454,9 +454,6 @@ impl Law for Swift {
     #[inline(never)]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         if self.started() {
-            if self.window.timeouts() == 0 {
-                self.window.remember();
-            }
             if self.window.count_timeout() >= params.retx_reset_threshold {
                 self.shrink(params, params.min_cwnd, now_ns);
             } else {
@@ -474,10 +471,8 @@ impl Law for Swift {
     #[inline(never)]
     fn on_idle_restart(&mut self, params: &Params, _now_ns: u64) {
         if self.started() {
-            let cwnd = self.window.cwnd();
-            let cwnd = cwnd.min(params.initial_cwnd.max(cwnd >> 1));
-            self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
-            self.window.restart_round();
+            self.window
+                .restart(params.initial_cwnd, params.min_cwnd, params.max_cwnd);
             self.reference = self.window.cwnd();
         }
     }
@@ -494,12 +489,7 @@ impl Law for Swift {
         } else {
             params.pacing
         };
-        if gain == 0 || self.rtt_ns == 0 {
-            return u64::MAX;
-        }
-        let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
-        let mss = self.window.mss();
-        math::rate(cwnd, mss, math::reciprocal(self.rtt_ns)).max(u64::from(mss))
+        self.window.rate(cwnd, gain, self.rtt_ns)
     }
 
     #[inline]

@@ -151,6 +151,26 @@ impl Window {
         self.ce = 0;
     }
 
+    /// After an idle time: no more than half of what the window was or `initial`, and a new round.
+    #[inline]
+    pub fn restart(&mut self, initial: u64, min: u64, max: u64) {
+        let cwnd = self.cwnd.min(initial.max(self.cwnd >> 1));
+        self.set(cwnd, min, max);
+        self.restart_round();
+    }
+
+    /// Bytes per second of `cwnd` packets, at most [`MAX_CWND`], in `rtt_ns`, times `gain` in Q10, at
+    /// most 10; `u64::MAX`, which is no pacing, when one of the two is zero.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self, cwnd: u64, gain: u64, rtt_ns: u32) -> u64 {
+        if gain == 0 || rtt_ns == 0 {
+            return u64::MAX;
+        }
+        let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
+        math::rate(cwnd, self.mss, math::reciprocal(rtt_ns)).max(u64::from(self.mss))
+    }
+
     /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take
     /// off the window (Q20).
     pub fn ecn_cut(&mut self, delivered: u32) -> u64 {
@@ -236,16 +256,13 @@ impl Window {
         self.set(grown.min(limit.max(self.cwnd)), min, max);
     }
 
-    /// Timeouts since the last progress.
-    #[inline]
-    #[must_use]
-    pub fn timeouts(&self) -> u8 {
-        self.timeouts
-    }
-
-    /// Counts a timeout.
+    /// Counts a timeout: which it is since the last progress. Before the first the window is
+    /// remembered for an undo.
     #[inline]
     pub fn count_timeout(&mut self) -> u8 {
+        if self.timeouts == 0 {
+            self.remember();
+        }
         self.timeouts = self.timeouts.saturating_add(1);
         self.timeouts
     }
