@@ -325,10 +325,22 @@ fn acks_without_a_sample_wait_for_one_at_most_a_round_trip() {
     assert_eq!(hold.ack(true, 1, 0, 100, 90), Some((1, 0)));
     assert_eq!(hold.ack(false, 2, 1, 102, 92), None);
     assert_eq!(hold.ack(false, 1, 1, 103, 99), None, "sent before it came");
-    assert_eq!(hold.ack(true, 3, 1, 106, 99), Some((6, 3)), "with those that waited");
+    assert_eq!(
+        hold.ack(true, 3, 1, 106, 99),
+        Some((6, 3)),
+        "with those that waited"
+    );
     assert_eq!(hold.ack(false, 1, 0, 107, 105), None);
-    assert_eq!(hold.ack(false, 1, 0, 108, 106), Some((2, 0)), "a round trip without");
-    assert_eq!(hold.ack(false, 1, 0, 109, 107), Some((1, 0)), "and no more waiting");
+    assert_eq!(
+        hold.ack(false, 1, 0, 108, 106),
+        Some((2, 0)),
+        "a round trip without"
+    );
+    assert_eq!(
+        hold.ack(false, 1, 0, 109, 107),
+        Some((1, 0)),
+        "and no more waiting"
+    );
     assert_eq!(hold.ack(true, 1, 0, u32::MAX, 110), Some((1, 0)));
     assert_eq!(hold.ack(false, 1, 0, 0, u32::MAX - 1), None, "counts wrap");
 }

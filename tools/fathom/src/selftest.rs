@@ -40,7 +40,13 @@ const SUITES: &[(&str, &str, &[&str])] = &[
     (
         "telemetry_in_virtual_time",
         "telemetry",
-        &["sch_int", "tcp_int", "tcp_poseidon", "tcp_powertcp", "tcp_hpcc"],
+        &[
+            "sch_int",
+            "tcp_int",
+            "tcp_poseidon",
+            "tcp_powertcp",
+            "tcp_hpcc",
+        ],
     ),
 ];
 
