@@ -50,7 +50,7 @@ pub fn id() -> u32 {
 ///
 /// `ENOMEM`, or `EINVAL` for a number that is no power of two.
 pub fn log(records: u32) -> Result {
-    if records != 0 && !(2..=Seen::MOST).contains(&records) {
+    if records != 0 && !(records.is_power_of_two() && (2..=Seen::MOST).contains(&records)) {
         return Err(EINVAL);
     }
     // SAFETY: may sleep, as its callers may.

@@ -10,6 +10,7 @@
 #include <linux/kfifo.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/slab.h>
 #include <net/inet_sock.h>
 #include <net/sock.h>
 #include "storage_helpers.h"
@@ -103,6 +104,7 @@ EXPORT_SYMBOL_GPL(fathom_int_storage);
 
 static DECLARE_KFIFO_PTR(fathom_log, struct fathom_seen);
 static DEFINE_SPINLOCK(fathom_log_lock);
+static struct fathom_seen *fathom_room;
 static u32 fathom_lost;
 bool fathom_int_logging;
 EXPORT_SYMBOL_GPL(fathom_int_logging);
@@ -110,23 +112,24 @@ EXPORT_SYMBOL_GPL(fathom_int_logging);
 /* Makes room for so many records, a power of two, or for none. What was there is gone. */
 int fathom_log_size(u32 records)
 {
-	typeof(fathom_log) log, old;
-	int ret = 0;
+	struct fathom_seen *room = NULL, *old;
 
-	INIT_KFIFO(log);
-	if (records)
-		ret = kfifo_alloc(&log, records, GFP_KERNEL);
-	if (ret)
-		return ret;
+	if (records) {
+		room = kvmalloc_array(records, sizeof(*room), GFP_KERNEL);
+		if (!room)
+			return -ENOMEM;
+	}
 	mutex_lock(&fathom_lock);
 	spin_lock_bh(&fathom_log_lock);
-	old = fathom_log;
-	fathom_log = log;
+	old = fathom_room;
+	fathom_room = room;
+	if (room)
+		kfifo_init(&fathom_log, room, records * sizeof(*room));
 	fathom_lost = 0;
 	WRITE_ONCE(fathom_int_logging, records != 0);
 	spin_unlock_bh(&fathom_log_lock);
 	mutex_unlock(&fathom_lock);
-	kfifo_free(&old);
+	kvfree(old);
 	return 0;
 }
 
@@ -135,7 +138,7 @@ u32 fathom_log_read(struct fathom_seen *to, u32 records)
 	u32 n = 0;
 
 	spin_lock_bh(&fathom_log_lock);
-	if (kfifo_initialized(&fathom_log))
+	if (fathom_room)
 		n = kfifo_out(&fathom_log, to, records);
 	spin_unlock_bh(&fathom_log_lock);
 	return n;
@@ -155,7 +158,7 @@ void fathom_int_seen(const struct sock *sk, u32 ack, const u8 *sample)
 
 	memcpy(seen.sample, sample, sizeof(seen.sample));
 	spin_lock_bh(&fathom_log_lock);
-	if (kfifo_initialized(&fathom_log) && !kfifo_put(&fathom_log, seen))
+	if (fathom_room && !kfifo_put(&fathom_log, seen))
 		fathom_lost++;
 	spin_unlock_bh(&fathom_log_lock);
 }

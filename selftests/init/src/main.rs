@@ -41,6 +41,8 @@ fn run() -> Result<()> {
         "selftest" => selftest::run(),
         "port" => selftest::run_port(),
         "telemetry" => selftest::run_telemetry(),
-        other => bail!("fathom.role={other}: unknown role, expected lab, selftest, port or telemetry"),
+        other => {
+            bail!("fathom.role={other}: unknown role, expected lab, selftest, port or telemetry")
+        }
     }
 }

@@ -214,21 +214,25 @@ impl Raw {
 
     /// The next TCP segment of a test (our source address); none when nothing comes.
     pub fn next(&self) -> Option<Arrived> {
+        std::iter::from_fn(|| self.any()).find(|a| a.bytes[6..12] == [2, 0, 0, 0, 0, 1])
+    }
+
+    /// The next TCP segment of whomever, incoming or outgoing; none when nothing comes.
+    pub fn any(&self) -> Option<Arrived> {
         let mut buffer = [0; 2048];
         loop {
             let n = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()).ok()?;
             let bytes = &buffer[..n];
-            let ipv6 = match bytes.get(12..14)? {
-                [8, 0] => false,
-                [0x86, 0xdd] => true,
+            let (ipv6, protocol) = match bytes.get(12..14)? {
+                [8, 0] => (false, bytes.get(23)),
+                [0x86, 0xdd] => (true, bytes.get(20)),
                 _ => continue,
             };
-            let ours = bytes[6..12] == [2, 0, 0, 0, 0, 1];
             let arrived = Arrived {
                 ipv6,
                 bytes: bytes.to_vec(),
             };
-            if ours && n >= arrived.head() + 20 {
+            if protocol == Some(&6) && n >= arrived.head() + 20 {
                 return Some(arrived);
             }
         }

@@ -110,7 +110,7 @@ impl Line {
             }
         }
         for Port(node, to, hop, rate) in FORWARD.iter().chain(&BACKWARD) {
-            let options = format!("rate {rate} delay 5us limit 64mb int hop-id {hop} log 1048576");
+            let options = format!("rate {rate} delay 5us limit 64mb int hop-id {hop} log 32768");
             line.set(*node, *to, &options)?;
         }
         Ok(line)
