@@ -12,6 +12,7 @@ use aya::{
 use std::{
     fs::File,
     net::IpAddr,
+    os::fd::{AsFd as _, AsRawFd as _},
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -234,6 +235,17 @@ impl Loaded {
         match self.0.map("STORAGE") {
             Some(Map::SkStorage(data)) => Ok(data),
             _ => anyhow::bail!("the programs have no map STORAGE"),
+        }
+    }
+
+    /// The descriptor of a map that `tcp_int` does not want, for tests.
+    ///
+    /// # Errors
+    /// When the object is not ours.
+    pub fn counts_fd(&self) -> Result<i32> {
+        match self.0.map("COUNTS") {
+            Some(Map::PerCpuArray(data)) => Ok(data.fd().as_fd().as_raw_fd()),
+            _ => anyhow::bail!("the programs have no map COUNTS"),
         }
     }
 

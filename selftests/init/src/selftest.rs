@@ -43,6 +43,9 @@ const TESTS: &[Test] = &[
     ("rpm_marks_acks", rpm::marks_acks),
     ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
     ("ports_removed_in_any_order", rpm::removed_in_any_order),
+    ("telemetry_is_carried", telemetry::carried),
+    ("telemetry_refuses_bad_maps", telemetry::bad_binds),
+    ("telemetry_detached_in_any_order", telemetry::outlived),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
     ("kernel_log_is_clean", log_is_clean),
 ];
@@ -61,6 +64,9 @@ const PORT_TESTS: &[Test] = &[
 /// Telemetry from the wire into the law, in the lab: where nothing else happens, every packet can be
 /// accounted for.
 const TELEMETRY_TESTS: &[Test] = &[
+    // First: flows of the others live until the lab ends.
+    ("refuses_bad_maps", telemetry::bad_binds),
+    ("detached_in_any_order", telemetry::outlived),
     ("every_sample_is_what_the_hops_had", telemetry::exact),
     ("also_with_loss_reordering_duplicates", telemetry::lossy),
     ("also_when_the_path_changes", telemetry::detour),

@@ -48,6 +48,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
     archive
+        .file(int::OBJECT, &paths.bpf())
+        .context("run `make tools` first")?;
+    archive
         .tree("", &paths.vm_root())
         .context("run `make vm` first")?;
     archive.finish()?;

@@ -6,6 +6,7 @@
 //! is in the log of `tcp_int`.
 
 use super::{
+    data::{self, Pair},
     frame::Raw,
     line::{address, device, netem, Line, Port, BACKWARD, FORWARD, RECEIVER, SENDER},
 };
@@ -14,6 +15,10 @@ use anyhow::{bail, ensure, Context as _, Result};
 use int::{Count, Device, Fault, Loaded, Options, Settings};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
     thread,
     time::{Duration, Instant},
 };
@@ -72,8 +77,8 @@ fn options(format: Format) -> Options {
     }
 }
 
-/// The programs, attached, and their map handed to `tcp_int`. Taken back when dropped.
-struct Attached(Loaded);
+/// The programs, attached, and their map handed to `tcp_int`. Taken back when dropped, unless told not to.
+struct Attached(Loaded, bool);
 
 impl Attached {
     fn new(options: &Options, log: u32) -> Result<Self> {
@@ -82,7 +87,7 @@ impl Attached {
         let mut device = Device::open()?;
         device.bind(loaded.storage()?, true)?;
         device.log(log)?;
-        Ok(Self(loaded))
+        Ok(Self(loaded, true))
     }
 
     fn count(&self, what: Count) -> Result<u64> {
@@ -92,6 +97,9 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        if !self.1 {
+            return;
+        }
         if let Ok(mut device) = Device::open() {
             device.unbind().ok();
             device.log(0).ok();
@@ -140,6 +148,7 @@ fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
         line.space(SENDER)
             .enter(|| traffic::connect(to, "cubic"))??,
     );
+    thread::sleep(Duration::from_millis(1)); // the other end is a moment later
     let before = attached.count(Count::Agreed)?;
     let mut senders = vec![];
     let start = Instant::now() + Duration::from_millis(5);
@@ -745,5 +754,134 @@ pub fn tc_feeds() -> Result<Outcome> {
             );
         }
     }
+    Ok(Outcome::Pass)
+}
+
+/// On a link with one hop that writes: in all formats, over both versions of IP, what arrives is what was
+/// sent, and the laws are fed. For kernels whose time is not virtual.
+pub fn carried() -> Result<Outcome> {
+    for (format, cc) in FORMATS {
+        for ipv6 in [false, true] {
+            let attached = Attached::new(&options(format), 1 << 12)?;
+            let pair = Pair::new()?;
+            pair.port("rate 1gbit limit 4mb int hop-id 1")?;
+            data::transfer_over(&pair, cc, ipv6, 2 << 20)?;
+            let log = Device::read()?;
+            let (agreed, seen) = (attached.count(Count::Agreed)?, log.seen.len());
+            println!("# {format:?}, IPv6 {ipv6}: {agreed} ends agreed, {seen} samples");
+            ensure!(agreed == 2 && seen > 10, "too few");
+            for seen in &log.seen {
+                let sample = Sample::from_bytes(&seen.sample);
+                ensure!(sample.format == format as u8, "format {}", sample.format);
+            }
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Detached, unbound, unloaded in any order, with connections that live on: they go on without telemetry,
+/// and nothing is left behind.
+pub fn outlived() -> Result<Outcome> {
+    for order in 0..3 {
+        let attached = Attached::new(&options(Format::Mpd), 0)?;
+        let pair = Pair::new()?;
+        pair.port("rate 1gbit limit 4mb int hop-id 1")?;
+        let mut ours = pair.connect("poseidon", false)?;
+        let mut other = pair.connect("cubic", false)?; // has a record, too
+        exchange(&mut ours)?;
+        exchange(&mut other)?;
+        match order {
+            // The owner exits first: the module keeps the map, and nobody writes to it.
+            0 => {
+                let mut attached = attached;
+                attached.1 = false; // the binding stays
+                drop(attached);
+                exchange(&mut ours)?;
+                Device::open()?.unbind()?;
+            }
+            // The module lets go first.
+            1 => {
+                Device::open()?.unbind()?;
+                exchange(&mut ours)?;
+                drop(attached);
+            }
+            // Another map takes the place of the first, and goes before it.
+            _ => {
+                let second = Loaded::new(&Options {
+                    cgroup: None,
+                    ..options(Format::Mpd)
+                })?;
+                Device::open()?.bind(second.storage()?, true)?;
+                exchange(&mut ours)?;
+                drop(second);
+                exchange(&mut ours)?;
+                drop(attached);
+            }
+        }
+        exchange(&mut ours)?;
+        exchange(&mut other)?;
+        let busy = modules::unload("tcp_int");
+        ensure!(
+            busy.is_err(),
+            "tcp_int could be unloaded under tcp_poseidon"
+        );
+        drop(ours);
+        for module in ["tcp_poseidon", "tcp_powertcp", "tcp_hpcc", "tcp_int"] {
+            super::unload_when_free(module)?;
+        }
+        // A socket with a record outlives map, programs and modules.
+        exchange(&mut other)?;
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Some bytes there and back.
+fn exchange((a, b): &mut (TcpStream, TcpStream)) -> Result<()> {
+    let mut buffer = [0; 4096];
+    for _ in 0..8 {
+        a.write_all(&[7; 4096])?;
+        b.read_exact(&mut buffer)?;
+        b.write_all(&[8; 4096])?;
+        a.read_exact(&mut buffer)?;
+    }
+    Ok(())
+}
+
+/// What is no map of ours is refused with a reason, and changes nothing.
+pub fn bad_binds() -> Result<Outcome> {
+    let attached = Attached::new(&options(Format::Mpd), 0)?;
+    let id = Device::read()?.map_id;
+    ensure!(id != 0, "the device says that no map is bound");
+    let second = Device::open()?.bind(attached.0.storage()?, false);
+    let said = second.err().map(|e| e.to_string()).unwrap_or_default();
+    ensure!(said.contains("another map"), "a second bind: {said:?}");
+    let tell = |text: &[u8]| {
+        let mut device = fs::OpenOptions::new()
+            .write(true)
+            .open(wire::bind::DEVICE)?;
+        device.write(text).map(|_| ())
+    };
+    let null = fs::File::open("/dev/null")?;
+    for (text, errno) in [
+        ("replace 999".to_owned(), libc::EBADF),
+        (format!("replace {}", null.as_raw_fd()), libc::EINVAL),
+        (
+            format!("replace {}", attached.0.counts_fd()?),
+            libc::EMEDIUMTYPE,
+        ),
+        ("bind".to_owned(), libc::EINVAL),
+        ("log 3".to_owned(), libc::EINVAL),
+        ("log 4294967295".to_owned(), libc::EINVAL),
+        ("x".repeat(65), libc::EINVAL),
+    ] {
+        let got = tell(text.as_bytes())
+            .err()
+            .and_then(|e| e.raw_os_error())
+            .unwrap_or(0);
+        ensure!(got == errno, "{text:?}: error {got}, expected {errno}");
+    }
+    ensure!(Device::read()?.map_id == id, "the map changed");
+    let mode = fs::metadata(wire::bind::DEVICE)?.permissions().mode() & 0o777;
+    ensure!(mode == 0o600, "the device has mode {mode:o}");
     Ok(Outcome::Pass)
 }
