@@ -72,6 +72,11 @@ check: setup ## formatting, lints, docs, shell scripts, where unsafe lives
 bench-laws: setup ## instructions per ACK of every law, beside CUBIC's and DCTCP's
 	@$(ENTER) laws/bench/run
 
+.PHONY: bench-int
+bench-int: tools modules vm ## what telemetry costs: iperf3 with and without, GRO with and without XDP
+	@$(BUILD)/bin/fathom vm --run bench-int
+	@scripts/bench-native
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf $(BUILD)

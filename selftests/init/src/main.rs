@@ -5,8 +5,10 @@
 //! * `lab`: runs the plan of the initramfs and writes the answer.
 //! * `selftest`: runs the selftests and prints KTAP.
 //! * `port`, `telemetry`: run those of the software switch port and of telemetry, in the lab.
+//! * `bench-int`: measures what telemetry costs, in the VM.
 //! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
 
+mod bench;
 mod boot;
 mod ktap;
 mod lab;
@@ -41,8 +43,9 @@ fn run() -> Result<()> {
         "selftest" => selftest::run(),
         "port" => selftest::run_port(),
         "telemetry" => selftest::run_telemetry(),
+        "bench-int" => bench::run(),
         other => {
-            bail!("fathom.role={other}: unknown role, expected lab, selftest, port or telemetry")
+            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry or bench-int")
         }
     }
 }

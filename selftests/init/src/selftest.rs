@@ -2,7 +2,7 @@
 //! The selftests that run on the stock kernel in the VM.
 
 mod codel;
-mod data;
+pub mod data;
 mod frame;
 mod lifecycle;
 mod line;

@@ -20,12 +20,32 @@ pub struct Args {
     /// How the machine is run; auto boots with KVM when that works, and without when not.
     #[arg(long, value_enum, default_value = "auto")]
     accel: Accel,
+    /// What to run in it.
+    #[arg(long, value_enum, default_value = "selftest")]
+    run: Role,
     /// End the machine after this many seconds.
     #[arg(long, default_value_t = 900)]
     timeout_s: u64,
     /// Write the whole console here.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Role {
+    /// The selftests.
+    Selftest,
+    /// What telemetry costs.
+    BenchInt,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Selftest => "selftest",
+            Self::BenchInt => "bench-int",
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -58,7 +78,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let limit = Duration::from_secs(args.timeout_s);
     let mut console = None;
     if args.accel != Accel::Tcg && (args.accel == Accel::Kvm || kvm_is_there()) {
-        match boot(&paths, &initramfs, Accel::Kvm, limit) {
+        match boot(&paths, &initramfs, args.run, Accel::Kvm, limit) {
             Ok(lines) => console = Some(lines),
             Err(e) if args.accel == Accel::Kvm => return Err(e),
             Err(e) => println!("# KVM cannot be used here ({e:#}); running without"),
@@ -66,7 +86,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let console = match console {
         Some(lines) => lines,
-        None => boot(&paths, &initramfs, Accel::Tcg, limit)?,
+        None => boot(&paths, &initramfs, args.run, Accel::Tcg, limit)?,
     };
     if let Some(log) = &args.log {
         fs::write(log, console.join("\n")).with_context(|| log.display().to_string())?;
@@ -92,7 +112,13 @@ fn kvm_is_there() -> bool {
 }
 
 /// Boots and returns the console's lines, printing those of the tests as they come.
-fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Result<Vec<String>> {
+fn boot(
+    paths: &Paths,
+    initramfs: &Path,
+    role: Role,
+    accel: Accel,
+    limit: Duration,
+) -> Result<Vec<String>> {
     let (accelerator, cpu) = match accel {
         Accel::Kvm => ("kvm", "host"),
         _ => ("tcg,thread=multi", "max"),
@@ -126,7 +152,10 @@ fn boot(paths: &Paths, initramfs: &Path, accel: Accel, limit: Duration) -> Resul
         .arg(initramfs)
         .args([
             "-append",
-            "console=ttyS0 quiet panic=-1 rdinit=/init fathom.role=selftest",
+            &format!(
+                "console=ttyS0 quiet panic=-1 rdinit=/init fathom.role={}",
+                role.name()
+            ),
         ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
