@@ -142,6 +142,7 @@ fn run_hosts(hosts: usize, events: u64, name: &str) {
             path: way(i, j, ri, rj),
             back: way(j, i, rj, ri),
             base_rtt_ns: 0,
+            group: 0,
             racks: (0, 0),
         });
     }

@@ -6,7 +6,7 @@
 //! recovery. There are no CPUs, no interrupts, no offloads. Time is counted in picoseconds and every number
 //! that decides what happens next is an integer, so that a run is the same on every machine.
 //!
-//! Data flows: a [`sim::Setup`] says what there is; [`sim::Sim`] runs it; [`agenda`] says what is next;
+//! Data flows: a scenario becomes a [`sim::Setup`] ([`engine`]), which says what there is; [`sim::Sim`] runs it; [`agenda`] says what is next;
 //! [`port`], [`sender`] and [`receiver`] say what it does.
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,9 @@
 pub mod agenda;
 pub mod cc;
 pub mod discipline;
+pub mod engine;
 pub mod fault;
+pub mod histogram;
 pub mod packet;
 pub mod port;
 pub mod receiver;

@@ -12,6 +12,7 @@
 
 use crate::discipline::{Discipline, Verdict};
 use crate::fault::Faults;
+use crate::histogram::Histogram;
 use crate::packet::{flag, Int, Packet};
 use crate::rng::Rng;
 use crate::time::{Ps, Rate, FRAMING, NEVER, NS};
@@ -69,6 +70,59 @@ pub struct Port {
     discipline: Discipline,
     /// What goes wrong on the link.
     pub faults: Option<Box<Faults>>,
+    /// Its queue over time, when that is wanted.
+    pub watch: Option<Box<Watch>>,
+}
+
+/// The length of a queue over time, exactly.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    changed: Ps,
+    /// Bytes times picoseconds.
+    sum: u128,
+    time: u128,
+    lengths: Histogram,
+    max: u32,
+}
+
+impl Watch {
+    /// From `now` on.
+    #[must_use]
+    pub fn from(now: Ps) -> Self {
+        Self {
+            changed: now,
+            ..Self::default()
+        }
+    }
+
+    /// The queue was `bytes` long since the last call.
+    #[inline]
+    fn was(&mut self, now: Ps, bytes: u32) {
+        if now > self.changed {
+            let time = now - self.changed;
+            self.changed = now;
+            self.time += u128::from(time);
+            self.sum += u128::from(bytes) * u128::from(time);
+            self.lengths.add(u64::from(bytes), time);
+            self.max = self.max.max(bytes);
+        }
+    }
+
+    /// The queue is `bytes` long at a moment chosen without regard to it.
+    pub fn count(&mut self, bytes: u32) {
+        let at = self.changed + 1;
+        self.was(at, bytes);
+    }
+
+    /// Mean, 99th percentile and largest length, bytes.
+    #[must_use]
+    pub fn lengths(&self) -> (f64, u64, u64) {
+        if self.time == 0 {
+            return (0.0, 0, 0);
+        }
+        let mean = self.sum as f64 / self.time as f64;
+        (mean, self.lengths.quantile(99, 100), u64::from(self.max))
+    }
 }
 
 /// No shared buffer.
@@ -102,6 +156,7 @@ impl Port {
             load: Load::default(),
             discipline: Discipline::Fifo,
             faults: None,
+            watch: None,
         };
         port.set_rate(bps);
         port
@@ -203,6 +258,9 @@ impl Port {
         };
         let time = self.rate.take(size + self.framing);
         self.busy_until = start + time;
+        if let Some(watch) = &mut self.watch {
+            watch.was(start, self.queue_bytes);
+        }
         self.queue_bytes -= size;
         self.counters.packets += 1;
         self.counters.bytes += u64::from(size + self.framing);
@@ -265,6 +323,9 @@ impl Port {
             }
         }
         packet.at = now;
+        if let Some(watch) = &mut self.watch {
+            watch.was(now, self.queue_bytes);
+        }
         self.queue_bytes += size;
         if self.queue_bytes > self.counters.max_bytes {
             self.counters.max_bytes = self.queue_bytes;
@@ -332,6 +393,9 @@ impl Port {
                 }
                 Verdict::Drop => {
                     self.counters.drops += 1;
+                    if let Some(watch) = &mut self.watch {
+                        watch.was(now, self.queue_bytes);
+                    }
                     self.queue_bytes -= size;
                     left += size;
                     self.ring.close_gap(self.on_wire);
@@ -364,6 +428,23 @@ impl Port {
         }
         self.on_wire -= 1;
         Some(self.ring.pop())
+    }
+
+    /// Brings the watch up to `now`; after [`Port::advance`].
+    pub fn settle(&mut self, now: Ps) {
+        if let Some(watch) = &mut self.watch {
+            watch.was(now, self.queue_bytes);
+        }
+    }
+
+    /// Takes back all that waits, the bytes of it.
+    pub fn take_queue(&mut self, now: Ps, into: &mut Vec<Packet>) -> u32 {
+        self.settle(now);
+        while self.ring.len > self.on_wire {
+            into.push(*self.ring.get(self.on_wire));
+            self.ring.close_gap(self.on_wire);
+        }
+        std::mem::take(&mut self.queue_bytes)
     }
 
     /// Opens the gate at `now`, or closes it.

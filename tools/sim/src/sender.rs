@@ -7,6 +7,7 @@
 //! RTTs are differences of a clock with a step, by default the whole microseconds of the kernel's.
 
 use crate::cc::{Control, Cwnd, Growth, UNLIMITED};
+use crate::histogram::Histogram;
 use crate::packet::{flag, Packet};
 use laws::{Ack, Coverage, Int, Mpd, Path, Record, Wrap};
 use std::collections::VecDeque;
@@ -288,6 +289,9 @@ pub struct Sender {
     pub control: Control,
     /// What happened so far.
     pub counters: SenderCounters,
+    /// RTTs, ns, when they are counted.
+    rtts: Option<Box<Histogram>>,
+    counted: Option<Box<Histogram>>,
 }
 
 impl Sender {
@@ -368,6 +372,8 @@ impl Sender {
             path,
             control,
             counters: SenderCounters::default(),
+            rtts: None,
+            counted: None,
         };
         if handshake != 0 {
             sender.estimate(handshake, tcp);
@@ -431,6 +437,27 @@ impl Sender {
     #[must_use]
     pub fn pacing(&self) -> u64 {
         self.pacing
+    }
+
+    /// Counts RTTs from now on; what was counted before is forgotten. Or no longer: what was counted stays.
+    pub fn count_rtts(&mut self, on: bool) {
+        if on {
+            self.rtts = Some(Box::default());
+        } else if let Some(rtts) = self.rtts.take() {
+            self.counted = Some(rtts);
+        }
+    }
+
+    /// The RTTs that were counted, ns.
+    #[must_use]
+    pub fn rtts(&self) -> Option<&Histogram> {
+        self.counted.as_deref().or(self.rtts.as_deref())
+    }
+
+    /// The least RTT, ns; none before the first.
+    #[must_use]
+    pub fn min_rtt_ns(&self) -> Option<u64> {
+        (self.min_rtt_ns != u64::MAX).then_some(self.min_rtt_ns)
     }
 
     /// The smoothed RTT, ns.
@@ -766,6 +793,9 @@ impl Sender {
             self.counters.rtts += 1;
             self.counters.rtt_sum_ns += u64::from(rtt);
             self.counters.rtt_ns = rtt;
+            if let Some(rtts) = &mut self.rtts {
+                rtts.add(u64::from(rtt), 1);
+            }
         }
     }
 

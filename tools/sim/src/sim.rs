@@ -8,6 +8,7 @@
 use crate::agenda::{Agenda, Source};
 use crate::cc::{Ecn, Spec};
 use crate::fault::{LATE, TWICE};
+use crate::histogram::Histogram;
 use crate::packet::{self, flag, Int, Kind, Packet};
 use crate::port::{Port, NO_POOL};
 use crate::receiver::{Answer, Receiver};
@@ -16,7 +17,7 @@ use crate::sender::{AckIn, Cut, Next, Sender, SenderCounters, TcpConfig};
 use crate::time::{Ps, NEVER, NS};
 use laws::Path;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::hint::black_box;
 use std::sync::atomic::AtomicI32;
 use wire::rpm;
@@ -35,6 +36,19 @@ pub struct Pool {
     used: u64,
     /// The ports that share it.
     pub ports: Vec<u32>,
+}
+
+impl Pool {
+    /// An empty one of `bytes`, of whose free part a port may hold `alpha` times as much.
+    #[must_use]
+    pub fn new(bytes: u64, alpha: f64) -> Self {
+        Self {
+            bytes,
+            alpha: (alpha.clamp(0.0, 1e6) * 65536.0) as u64,
+            used: 0,
+            ports: Vec::new(),
+        }
+    }
 }
 
 /// What an application does with its connection.
@@ -80,6 +94,8 @@ pub struct FlowSpec {
     pub back: Vec<u32>,
     /// The base RTT that the sender is told, ns; 0 = none.
     pub base_rtt_ns: u32,
+    /// Its group: see [`Sim::group_acked`].
+    pub group: u32,
     /// The racks of sender and receiver, for circuits.
     pub racks: (u32, u32),
 }
@@ -122,6 +138,10 @@ pub struct FlowState {
     pub done: bool,
     /// RPC: answers received.
     pub answers: u64,
+    /// Payload acknowledged, both directions.
+    pub acked_bytes: u64,
+    /// RPC: when the last request was written.
+    asked: Ps,
 }
 
 /// A change that happens by itself.
@@ -211,6 +231,12 @@ pub struct Sim {
     lost: u64,
     corrupt: u64,
     done: Vec<u32>,
+    /// Payload acknowledged per group.
+    group_acked: Vec<u64>,
+    /// RPC: from request to answer, ns, by flow.
+    latencies: BTreeMap<u32, Histogram>,
+    /// RTTs are counted.
+    rtts: bool,
 }
 
 /// A packet that can stand in a heap, in which it is never compared.
@@ -278,7 +304,7 @@ impl Sim {
             port.loads = loads;
         }
         let (mut tables, mut rpm) = (Vec::new(), vec![END; ports.len()]);
-        let mut of_node = std::collections::BTreeMap::new();
+        let mut of_node = BTreeMap::new();
         for (p, port) in ports.iter().enumerate() {
             if port.discipline().rpm() {
                 of_node.entry(node_of_port[p]).or_insert_with(|| {
@@ -328,6 +354,9 @@ impl Sim {
             lost: 0,
             corrupt: 0,
             done: Vec::new(),
+            group_acked: vec![0; flows.iter().map(|f| f.group as usize + 1).max().unwrap_or(0)],
+            latencies: BTreeMap::new(),
+            rtts: false,
         };
         for (id, flow) in flows.iter().enumerate() {
             sim.add(id as u32, flow);
@@ -815,6 +844,8 @@ impl Sim {
                     self.message(first + 1);
                 } else {
                     let state = &mut self.states[flow as usize];
+                    let took = (self.now - state.asked) / NS;
+                    self.latencies.entry(flow).or_default().add(took, 1);
                     state.answers += u64::from(news);
                     state.received = self.now;
                     if state.answers < count && self.now < self.flows[flow as usize].stop {
@@ -837,6 +868,10 @@ impl Sim {
         if let Some(sender) = &mut channel.sender {
             sender.write(segments, now_ns, &tcp);
             channel.messages += 1;
+            let flow = channel.flow as usize;
+            if c == self.first[flow] {
+                self.states[flow].asked = self.now;
+            }
         }
         self.send(c);
     }
@@ -906,9 +941,15 @@ impl Sim {
             circuit: packet.flags & flag::CIRCUIT != 0,
             telemetry,
         };
+        let before = sender.counters.acked_bytes;
         sender.on_ack(now_ns, &input, &tcp);
+        let flow = channel.flow;
+        let news = sender.counters.acked_bytes - before;
+        if news != 0 {
+            self.states[flow as usize].acked_bytes += news;
+            self.group_acked[self.flows[flow as usize].group as usize] += news;
+        }
         if sender.is_done() {
-            let flow = channel.flow;
             if self.flows[flow as usize].work != Work::Long
                 && !matches!(self.flows[flow as usize].work, Work::Rpc { .. })
                 || self.now >= self.flows[flow as usize].stop
@@ -946,6 +987,38 @@ impl Sim {
             .copied()
             .unwrap_or(self.channels.len() as u32);
         end - self.first[flow as usize]
+    }
+
+    /// Payload acknowledged so far, by group.
+    #[must_use]
+    pub fn group_acked(&self) -> &[u64] {
+        &self.group_acked
+    }
+
+    /// RPC: times from request to the end of the answer, ns.
+    #[must_use]
+    pub fn latencies(&self, flow: u32) -> Option<&Histogram> {
+        self.latencies.get(&flow)
+    }
+
+    /// Counts RTTs from now on, or no longer.
+    pub fn count_rtts(&mut self, on: bool) {
+        self.rtts = on;
+        for channel in &mut self.channels {
+            if let Some(sender) = &mut channel.sender {
+                sender.count_rtts(on);
+            }
+        }
+    }
+
+    /// Forgets what is kept of a finished connection. Packets of it that are still under way are ignored.
+    pub fn release_flow(&mut self, flow: u32) {
+        let first = self.first[flow as usize];
+        for c in first..first + self.channels_of(flow) {
+            let channel = &mut self.channels[c as usize];
+            channel.sender = None;
+            channel.receiver = None;
+        }
     }
 
     /// Connections that finished since this was last asked, in that order. What is kept of them for their
@@ -1043,7 +1116,8 @@ impl Sim {
             hops: 0, // As the modules have it: TCP does not tell them.
         };
         let ect = channel.ecn != Ecn::None;
-        let sender = Sender::new(spec.control(), path, channel.cut, &tcp, ect, now_ns);
+        let mut sender = Sender::new(spec.control(), path, channel.cut, &tcp, ect, now_ns);
+        sender.count_rtts(self.rtts);
         channel.sender = Some(Box::new(sender));
     }
 
@@ -1341,10 +1415,37 @@ impl Sim {
             let left = self.ports[port as usize].advance(now);
             self.release(port, left);
             self.ports[port as usize].set_open(now, opens);
+            let mut stranded = Vec::new();
+            if !opens {
+                let left = self.ports[port as usize].take_queue(now, &mut stranded);
+                self.release(port, left);
+            }
             let arrival = self.ports[port as usize].next_arrival();
             self.agenda.set(port, arrival);
+            for packet in stranded {
+                self.reroute(port, packet);
+            }
         }
         self.agenda.set(self.global(ROTOR), next);
+    }
+
+    /// A packet that waited for a circuit that is gone: back to the way it would have gone without.
+    fn reroute(&mut self, circuit: u32, mut packet: Packet) {
+        let Some(rotor) = &self.rotor else { return };
+        let from = rotor.ports.iter().position(|row| row.contains(&circuit));
+        let start = self.channels[packet.flow as usize].path as usize;
+        let mut at = start;
+        while self.paths[at] != END {
+            if from.map(|f| f as u32 + 1) == Some(rotor.rack_of_port[self.paths[at] as usize]) {
+                packet.path = at as u32;
+                packet.flags &= !flag::CIRCUIT;
+                let to = self.paths[at];
+                self.enqueue(to, packet);
+                return;
+            }
+            at += 1;
+        }
+        self.lost += 1;
     }
 
     /// Changes a port at this moment: `change` finds it with everything done that is due.

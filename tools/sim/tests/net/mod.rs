@@ -102,6 +102,7 @@ impl Net {
             path: self.path(from, to),
             back: self.path(to, from),
             base_rtt_ns: 0,
+            group: 0,
             racks: (0, 0),
         });
         self.flows.len() - 1
