@@ -77,6 +77,14 @@ bench-int: tools modules vm ## what telemetry costs: iperf3 with and without, GR
 	@$(BUILD)/bin/fathom vm --run bench-int
 	@scripts/bench-native
 
+.PHONY: bench-sim
+bench-sim: setup ## the simulator's speed, beside ns-3 on the same dumbbell
+	@tools/sim/bench/run
+
+.PHONY: golden
+golden: tools ## a fixed set of scenarios against the numbers in scenarios/golden, exactly
+	@$(BUILD)/bin/fathom golden
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf $(BUILD)

@@ -2,12 +2,15 @@
 //! `fathom`: congestion control that reads the network. One command for people.
 
 mod children;
+mod compare;
+mod golden;
 mod initramfs;
 mod int;
 mod ktap;
 mod lab;
 mod paths;
 mod report;
+mod run;
 mod scenario;
 mod scene;
 mod selftest;
@@ -27,6 +30,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run scenarios on an engine: one table, one JSON, expectations checked.
+    Run(run::Args),
+    /// Run a scenario on simulator and lab and show both side by side.
+    Compare(compare::Args),
+    /// Put results of several runs or shards together.
+    Merge(run::MergeArgs),
+    /// Compare a fixed set of scenarios with the numbers kept in the tree, exactly.
+    Golden(golden::Args),
     /// Run flows on the real kernel in virtual time (User-mode Linux), without a switch or privileges.
     Lab(scene::Args),
     /// Run the lab's own tests (KTAP): throughput, delay and fairness on the real kernel, determinism.
@@ -58,6 +69,10 @@ pub enum Outcome {
 fn main() -> ExitCode {
     // clap exits with 2 on wrong usage.
     let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Merge(args) => run::merge(&args),
+        Command::Golden(args) => golden::run(&args),
         Command::Lab(args) => scene::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Report(args) => report::run(&args),

@@ -34,7 +34,7 @@ pub enum Discipline {
         max: u32,
         /// Probability at `max`, in 2^-32.
         most: u64,
-        /// Mark rather than drop.
+        /// Mark what can be marked, and drop nothing.
         ecn: bool,
     },
     /// CoDel (RFC 8289).
@@ -79,12 +79,6 @@ impl Discipline {
     #[must_use]
     pub fn rpm(&self) -> bool {
         matches!(self, Self::Codel { rpm: true, .. })
-    }
-
-    /// Whether a packet that should be marked and cannot be is dropped.
-    #[must_use]
-    pub fn drops_unmarkable(&self) -> bool {
-        matches!(self, Self::Red { .. } | Self::Codel { .. })
     }
 
     /// A packet comes and finds `queued` bytes.

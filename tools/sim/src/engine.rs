@@ -385,11 +385,21 @@ impl<'a> Run<'a> {
     }
 
     fn sample(&mut self, measuring: bool) {
-        for (series, &acked) in self.samples.group_delivered.iter_mut().zip(self.sim.group_acked()) {
+        for (series, &acked) in self
+            .samples
+            .group_delivered
+            .iter_mut()
+            .zip(self.sim.group_acked())
+        {
             series.push(acked);
         }
         // Groups without flows have acknowledged nothing.
-        for series in self.samples.group_delivered.iter_mut().skip(self.sim.group_acked().len()) {
+        for series in self
+            .samples
+            .group_delivered
+            .iter_mut()
+            .skip(self.sim.group_acked().len())
+        {
             series.push(0);
         }
         for &f in &self.tracked {
@@ -582,7 +592,12 @@ fn setup(r: &Resolved) -> Result<Setup, Error> {
 }
 
 fn rotor(r: &Resolved, c: &scenario::Circuits, ports: &mut [Port]) -> Rotor {
-    let racks = c.circuits.iter().map(|c| c.to_rack as usize + 1).max().unwrap_or(0);
+    let racks = c
+        .circuits
+        .iter()
+        .map(|c| c.to_rack as usize + 1)
+        .max()
+        .unwrap_or(0);
     let mut rotor = Rotor::new(
         c.day_ns.saturating_mul(NS),
         c.night_ns.saturating_mul(NS),
@@ -644,7 +659,9 @@ fn befall(port: &mut Port, kind: FaultKind, on: bool, late: Ps, rate: u64, delay
         FaultKind::Delay { .. } => return port.set_delay(if on { late } else { delay }),
         _ => {}
     }
-    let faults = port.faults.get_or_insert_with(|| Box::new(Faults::new(rng)));
+    let faults = port
+        .faults
+        .get_or_insert_with(|| Box::new(Faults::new(rng)));
     let chance = |p: f64| if on { probability(p) } else { 0 };
     match kind {
         FaultKind::Loss { probability } => faults.loss = chance(probability),

@@ -316,9 +316,6 @@ impl Port {
                 if packet.flags & flag::ECT != 0 {
                     packet.flags |= flag::CE;
                     self.counters.marks += 1;
-                } else if self.discipline.drops_unmarkable() {
-                    self.counters.drops += 1;
-                    return false;
                 }
             }
         }

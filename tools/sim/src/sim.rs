@@ -354,7 +354,14 @@ impl Sim {
             lost: 0,
             corrupt: 0,
             done: Vec::new(),
-            group_acked: vec![0; flows.iter().map(|f| f.group as usize + 1).max().unwrap_or(0)],
+            group_acked: vec![
+                0;
+                flows
+                    .iter()
+                    .map(|f| f.group as usize + 1)
+                    .max()
+                    .unwrap_or(0)
+            ],
             latencies: BTreeMap::new(),
             rtts: false,
         };
@@ -949,14 +956,12 @@ impl Sim {
             self.states[flow as usize].acked_bytes += news;
             self.group_acked[self.flows[flow as usize].group as usize] += news;
         }
-        if sender.is_done() {
-            if self.flows[flow as usize].work != Work::Long
-                && !matches!(self.flows[flow as usize].work, Work::Rpc { .. })
-                || self.now >= self.flows[flow as usize].stop
-            {
-                self.finish(flow);
-                return;
-            }
+        let spec = &self.flows[flow as usize];
+        let whole =
+            matches!(spec.work, Work::Bytes(_)) && sender.acked() == channel.cut.per_message;
+        if whole || self.now >= spec.stop && sender.is_done() {
+            self.finish(flow);
+            return;
         }
         self.send(c);
     }
