@@ -153,6 +153,8 @@ struct fathom_t {
     bit<16>  tcp_residual;
     // TCP flags changed: the checksum changes even without an option.
     bool     update_flags;
+    // CoDel drops this packet.
+    bool     dropped;
     // Where the packet came in, for marks that are kept by port.
     bit<16>  ingress_port;
     // The word of an mpd option as this port would have it.

@@ -31,6 +31,7 @@
 #define FATHOM_CLEAR(M) \
         M.tcp_residual = 0; \
         M.update_flags = false; \
+        M.dropped = false; \
         M.ingress_port = 0; \
         M.own = 0; \
         M.record.hop = 0; \

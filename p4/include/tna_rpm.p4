@@ -182,6 +182,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
             if (ecn != 0) {
                 mark_ce.apply(h);
             } else {
+                m.dropped = true;
                 dm.drop_ctl = 1;
             }
         }

@@ -133,7 +133,6 @@ control FathomRpm(inout headers_t h, inout fathom_t m, inout standard_metadata_t
     bit<8>  marks;
     bool    chosen;
     bool    counted;
-    bool    dropped;
 
     action mark_off()     { mode = FATHOM_OFF; }
     action mark_forward() { mode = FATHOM_FORWARD; }
@@ -149,7 +148,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, inout standard_metadata_t
         marking.apply();
         codel.apply(sm, chosen);
         counted = false;
-        dropped = false;
+        m.dropped = false;
         ecn = 0;
         forward_slot = 0;
         reverse_slot = 0;
@@ -185,12 +184,12 @@ control FathomRpm(inout headers_t h, inout fathom_t m, inout standard_metadata_t
                 if (ecn != 0) {
                     mark_ce.apply(h);
                 } else {
-                    dropped = true;
+                    m.dropped = true;
                     mark_to_drop(sm);
                 }
             }
         }
-        if (!dropped && mode == FATHOM_REVERSE && h.tcp.isValid()
+        if (!m.dropped && mode == FATHOM_REVERSE && h.tcp.isValid()
             && (h.tcp.flags & FATHOM_CARRY_MASK) == FATHOM_CARRY && (h.tcp.offset & 1) == 0) {
             @atomic {
                 rpm_marks.read(marks, reverse_slot);
