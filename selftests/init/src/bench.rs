@@ -163,51 +163,42 @@ fn gro() -> Result<()> {
     modules::load("sch_int", "").ok();
     println!("# | hop that writes, GRO on the receiver | segments per packet with | plain | with / plain |");
     println!("# |---|---|---|---|");
-    let mut kept = 0.0;
-    for (what, xdp) in [("without XDP", false), ("with XDP", true)] {
-        let wire = Wire::new()?;
-        wire.net_a.qdisc("a", wire::tc::NAME, {
-            let mut options = net::port(0, 0, 4 << 20, 0);
-            options.extend(wire::tc::attribute(wire::tc::INT, 1));
-            options
-        })?;
-        let on = wire.b.enter(|| {
-            Command::new("/usr/sbin/ethtool")
-                .args(["-K", "b", "gro", "on"])
-                .status()
-        })??;
-        ensure!(on.success(), "ethtool -K b gro on");
-        let loaded = wire.b.enter(|| {
-            let devices = [("b".to_owned(), XdpMode::Driver)];
-            Loaded::new(&Options {
-                xdp: if xdp { devices.to_vec() } else { vec![] },
-                gro: vec!["b".into()],
-                ..options(Settings::PER_WINDOW_SHIFT)
-            })
-        })??;
-        let merged = |to: &str, mss: Option<&str>| -> Result<f64> {
-            let before = loaded.counts()?;
-            wire.run(to, mss)?;
-            let after = loaded.counts()?;
-            let grown = |count: Count| (after[count as usize] - before[count as usize]) as f64;
-            Ok(grown(Count::Segments) / grown(Count::Skbs).max(1.0))
-        };
-        let (mut with, mut plain) = (vec![], vec![]);
-        for _ in 0..3 {
-            plain.push(merged(PLAIN.1, Some(CLAMPED_MSS))?);
-            with.push(merged(WITH.1, None)?);
-        }
-        let (with, plain) = (median(with), median(plain));
-        println!(
-            "# | {what} | {with:.1} | {plain:.1} | {:.3} |",
-            with / plain
-        );
-        if xdp {
-            kept = with / plain;
-            let taken = loaded.counts()?[Count::XdpTaken as usize];
-            ensure!(taken > 0, "XDP took nothing off");
-        }
+    let wire = Wire::new()?;
+    wire.net_a.qdisc("a", wire::tc::NAME, {
+        let mut options = net::port(0, 0, 4 << 20, 0);
+        options.extend(wire::tc::attribute(wire::tc::INT, 1));
+        options
+    })?;
+    let on = wire.b.enter(|| {
+        Command::new("/usr/sbin/ethtool")
+            .args(["-K", "b", "gro", "on"])
+            .status()
+    })??;
+    ensure!(on.success(), "ethtool -K b gro on");
+    let loaded = wire.b.enter(|| {
+        Loaded::new(&Options {
+            xdp: vec![("b".into(), XdpMode::Driver)],
+            gro: vec!["b".into()],
+            ..options(Settings::PER_WINDOW_SHIFT)
+        })
+    })??;
+    let merged = |to: &str, mss: Option<&str>| -> Result<f64> {
+        let before = loaded.counts()?;
+        wire.run(to, mss)?;
+        let after = loaded.counts()?;
+        let grown = |count: Count| (after[count as usize] - before[count as usize]) as f64;
+        Ok(grown(Count::Segments) / grown(Count::Skbs).max(1.0))
+    };
+    let (mut with, mut plain) = (vec![], vec![]);
+    for _ in 0..3 {
+        plain.push(merged(PLAIN.1, Some(CLAMPED_MSS))?);
+        with.push(merged(WITH.1, None)?);
     }
+    let (with, plain) = (median(with), median(plain));
+    let kept = with / plain;
+    println!("# | XDP takes the forward part off | {with:.1} | {plain:.1} | {kept:.3} |");
+    let taken = loaded.counts()?[Count::XdpTaken as usize];
+    ensure!(taken > 0, "XDP took nothing off");
     ensure!(
         kept >= 0.9,
         "{kept:.2} of plain TCP's segments per packet, less than 0.9"
