@@ -129,9 +129,10 @@ fn wait<'a>(record: Option<&mut Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
         return Some(ack);
     };
     let fresh = !matches!(ack.int, Int::None);
-    let (acked, ce) = record
-        .hold()
-        .ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered)?;
+    let (acked, ce) =
+        record
+            .hold()
+            .ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered)?;
     Some(Ack { acked, ce, ..ack })
 }
 

@@ -179,7 +179,7 @@ impl Hpcc {
         self.host_bdp = bdp.min(MAX_CWND);
     }
 
-    /// Takes over the rate of `path`, which is returned in packets per ns as in [`derive`].
+    /// Takes over the rate of `path`, which is returned in packets per ns as in [`mod@derive`].
     #[inline(never)]
     fn set_rates(&mut self, path: &Path) -> u64 {
         let packets_per_ns = derive::packets_per_ns(path);

@@ -4,13 +4,13 @@
 //! `SK_STORAGE` map.
 //!
 //! eBPF parses every segment into it ([`Storage::segment`]) and writes every segment from it
-//! ([`Storage::write`]); the module takes the sample of the ACK it is told of ([`Storage::take`]).
+//! ([`Storage::write`]); the module takes the sample of the ACK it is told of ([`Head::take`]).
 //! Integers and arrays of integers only: every mix of bytes is a valid value, all-zero is a socket that
 //! agreed on nothing.
 //!
 //! Who writes what: [`Storage::history`] is the module's, under the socket lock. The rest is eBPF's,
 //! under the same lock where sock_ops feeds it, and then nothing can be torn. A tc program holds no
-//! lock: it makes [`Storage::generation`] odd before it writes and even after, with compiler barriers
+//! lock: it makes [`Head::generation`] odd before it writes and even after, with compiler barriers
 //! around its writes, and a reader that sees an odd or a changed one has no sample. It has to be one
 //! of the two that feeds a socket, never both.
 
@@ -20,7 +20,7 @@ use super::option::{Parsed, Reason};
 use super::{bottleneck, hop, stack, Format, MAX_BODY, MAX_LEN};
 use core::mem::offset_of;
 
-/// What [`Storage::version`] has to be. Any change of layout or meaning is a new version; a reader
+/// What [`Head::version`] has to be. Any change of layout or meaning is a new version; a reader
 /// that finds another takes it for a socket without telemetry.
 pub const VERSION: u16 = 1;
 
@@ -120,7 +120,7 @@ impl Sample {
         }
     }
 
-    /// In bytes and ns; `shift` is [`Storage::shift`]. None when there is no sample.
+    /// In bytes and ns; `shift` is [`Head::shift`]. None when there is no sample.
     #[inline]
     #[must_use]
     pub fn decode(&self, shift: u8) -> Option<Telemetry> {

@@ -7,7 +7,9 @@ use crate::settings::Fault;
 use crate::tc::Skb;
 use crate::{count, Count};
 use aya_ebpf::{
-    helpers::generated::{bpf_csum_diff, bpf_get_prandom_u32, bpf_l4_csum_replace, bpf_skb_store_bytes},
+    helpers::generated::{
+        bpf_csum_diff, bpf_get_prandom_u32, bpf_l4_csum_replace, bpf_skb_store_bytes,
+    },
     programs::TcContext,
     EbpfContext as _,
 };
@@ -76,7 +78,13 @@ fn put<const N: u32>(skb: &Skb<'_>, tcp: u32, at: u32, old: &[u8; MAX_LEN], new:
     let ctx = skb.0.as_ptr();
     // SAFETY: both arrays have at least N bytes; the packet has them at `at`, where they were read.
     unsafe {
-        let change = bpf_csum_diff(old.as_ptr().cast_mut().cast(), N, new.as_ptr().cast_mut().cast(), N, 0);
+        let change = bpf_csum_diff(
+            old.as_ptr().cast_mut().cast(),
+            N,
+            new.as_ptr().cast_mut().cast(),
+            N,
+            0,
+        );
         if bpf_skb_store_bytes(ctx.cast(), at, new.as_ptr().cast(), N, 0) == 0 {
             bpf_l4_csum_replace(ctx.cast(), tcp + 16, 0, change as u64, 0);
             count(Count::Faults);

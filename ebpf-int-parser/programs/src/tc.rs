@@ -26,7 +26,10 @@ impl Frame for Skb<'_> {
     #[inline(always)]
     fn read_first<const LEN: usize, const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool {
         // SAFETY: LEN bytes, no more than the buffer has.
-        LEN <= N && unsafe { bpf_skb_load_bytes(self.0.as_ptr(), at, to.as_mut_ptr().cast(), LEN as u32) == 0 }
+        LEN <= N
+            && unsafe {
+                bpf_skb_load_bytes(self.0.as_ptr(), at, to.as_mut_ptr().cast(), LEN as u32) == 0
+            }
     }
 }
 

@@ -24,7 +24,10 @@ impl Frame for Buff<'_> {
     #[inline(always)]
     fn read_first<const LEN: usize, const N: usize>(&self, at: u32, to: &mut [u8; N]) -> bool {
         // SAFETY: LEN bytes, no more than the buffer has.
-        LEN <= N && unsafe { bpf_xdp_load_bytes(self.0.ctx, at, to.as_mut_ptr().cast(), LEN as u32) == 0 }
+        LEN <= N
+            && unsafe {
+                bpf_xdp_load_bytes(self.0.ctx, at, to.as_mut_ptr().cast(), LEN as u32) == 0
+            }
     }
 }
 

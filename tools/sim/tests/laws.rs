@@ -100,7 +100,7 @@ fn victim(name: &str, m: usize, n: usize) -> f64 {
         .expect("a valid configuration"),
         _ => law(name, 33),
     });
-    let mut host = |net: &mut Net, at: usize| {
+    let host = |net: &mut Net, at: usize| {
         let host = net.node(true);
         net.link(host, s[at], 10, 2 * US);
         host

@@ -176,7 +176,7 @@ pub fn removed_in_any_order() -> Result<Outcome> {
     ];
     thread::scope(|scope| -> Result<()> {
         for port in 0..3 {
-            let raw = switch.into_port(port)?;
+            let raw = switch.onto_port(port)?;
             let data = burst(port == 1, 4000, 2, 1).remove(0);
             let frames = [data.frame(), acks(&data, 1)[0].frame()];
             let (stop, sent) = (&stop, &sent);

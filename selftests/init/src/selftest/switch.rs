@@ -68,7 +68,7 @@ impl Switch {
     }
 
     /// A raw socket that sends through a port.
-    pub fn into_port(&self, port: usize) -> Result<Raw> {
+    pub fn onto_port(&self, port: usize) -> Result<Raw> {
         self.space.enter(|| Raw::open(&format!("p{port}")))?
     }
 
@@ -79,7 +79,7 @@ impl Switch {
 
     /// Sends segments through a port and waits until it has sent or dropped them all; those that arrived.
     pub fn pass(&self, port: usize, segments: &[Segment]) -> Result<Vec<Arrived>> {
-        let (into, behind) = (self.into_port(port)?, self.behind(port)?);
+        let (into, behind) = (self.onto_port(port)?, self.behind(port)?);
         for segment in segments {
             into.send(&segment.frame())?;
         }
