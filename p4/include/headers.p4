@@ -151,7 +151,7 @@ struct record_t {
 struct fathom_t {
     // The TCP checksum without the words that may change (residual method).
     bit<16>  tcp_residual;
-    // TCP flags changed: the checksum changes even without an option.
+    // TCP flags changed and there is no option: with one, the checksum is updated anyway.
     bool     update_flags;
     // CoDel drops this packet.
     bool     dropped;

@@ -174,6 +174,36 @@ control FathomInt(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
 #endif
 #endif
 
+    // --- bytes and time as the formats cut them ---
+#ifdef FATHOM_BOTTLENECK
+    action weigh() {
+        load_in = (bit<32>)em.pkt_length;
+    }
+    action record_tx() {
+        @in_hash { m.record.tx_high = tx[29:14]; }
+    }
+    action record_tx_ts() {
+        @in_hash { m.record.tx_low_ts_high = tx[13:6] ++ pm.global_tstamp[23:16]; }
+    }
+    action record_ts() {
+        m.record.ts_low = pm.global_tstamp[15:0];
+    }
+#endif
+#ifdef FATHOM_STACK
+    action slot_hop() {
+        @in_hash { m.record.slot_hop_speed = m.record.hop[3:0] ++ m.record.speed[3:0]; }
+    }
+    action slot_tx() {
+        @in_hash { m.record.slot_tx_high = tx[26:19]; }
+    }
+    action slot_tx_ts() {
+        @in_hash { m.record.slot_tx_low_ts_high = tx[18:7] ++ pm.global_tstamp[23:20]; }
+    }
+    action slot_ts() {
+        @in_hash { m.record.slot_ts_low = pm.global_tstamp[19:4]; }
+    }
+#endif
+
     apply {
         delay.apply();
 #ifdef FATHOM_RECORDS
@@ -197,25 +227,25 @@ control FathomInt(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
 #endif
 #endif
 #ifdef FATHOM_BOTTLENECK
-        load_in = (bit<32>)em.pkt_length;
+        weigh();
         load = (bit<16>)utilisation.execute(load_in, em.egress_port);
         // Any delay beats any load.
         key = wait |+| 256;
-        load = min(load, 255);
+        load = min(load, 16w255);
         if (wait == 0) {
             m.record.key = load;
         } else {
             m.record.key = key;
         }
-        @in_hash { m.record.tx_high = tx[29:14]; }
-        @in_hash { m.record.tx_low_ts_high = tx[13:6] ++ pm.global_tstamp[23:16]; }
-        m.record.ts_low = pm.global_tstamp[15:0];
+        record_tx();
+        record_tx_ts();
+        record_ts();
 #endif
 #ifdef FATHOM_STACK
-        @in_hash { m.record.slot_hop_speed = m.record.hop[3:0] ++ m.record.speed[3:0]; }
-        @in_hash { m.record.slot_tx_high = tx[26:19]; }
-        @in_hash { m.record.slot_tx_low_ts_high = tx[18:7] ++ pm.global_tstamp[23:20]; }
-        @in_hash { m.record.slot_ts_low = pm.global_tstamp[19:4]; }
+        slot_hop();
+        slot_tx();
+        slot_tx_ts();
+        slot_ts();
 #endif
 
 #ifdef FATHOM_MPD
@@ -246,13 +276,17 @@ control FathomChecksum(inout headers_t h, in fathom_t m) {
     Checksum() slot_checksum;
     Checksum() flags_checksum;
     apply {
+        // At most one of these holds.
         if (h.mpd.isValid()) {
             h.tcp.csum = mpd_checksum.update({ FATHOM_FLAGS_WORDS, FATHOM_MPD_WORDS, m.tcp_residual });
-        } else if (h.bottleneck.isValid()) {
+        }
+        if (h.bottleneck.isValid()) {
             h.tcp.csum = bottleneck_checksum.update({ FATHOM_FLAGS_WORDS, FATHOM_BOTTLENECK_WORDS, m.tcp_residual });
-        } else if (h.slot.isValid()) {
+        }
+        if (h.slot.isValid()) {
             h.tcp.csum = slot_checksum.update({ FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS, m.tcp_residual });
-        } else if (m.update_flags) {
+        }
+        if (m.update_flags) {
             h.tcp.csum = flags_checksum.update({ FATHOM_FLAGS_WORDS, m.tcp_residual });
         }
     }

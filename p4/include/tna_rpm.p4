@@ -62,6 +62,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     Register<bit<32>, PortId_t>(FATHOM_PORTS, 0) codel_since;
     RegisterAction<bit<32>, PortId_t, bit<32>>(codel_since) is_bad = {
         void apply(inout bit<32> since, out bit<32> for_ns) {
+            for_ns = 0;
             if (since == 0) {
                 since = now;
             } else {
@@ -72,6 +73,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     RegisterAction<bit<32>, PortId_t, bit<32>>(codel_since) is_good = {
         void apply(inout bit<32> since, out bit<32> for_ns) {
             since = 0;
+            for_ns = 0;
         }
     };
 
@@ -87,6 +89,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     Register<bit<16>, PortId_t>(FATHOM_PORTS, 0) codel_chosen;
     RegisterAction<bit<16>, PortId_t, bit<8>>(codel_chosen) choose = {
         void apply(inout bit<16> count, out bit<8> now_one) {
+            now_one = 0;
             if (count < due) {
                 count = count + 1;
                 now_one = 1;
@@ -96,6 +99,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     RegisterAction<bit<16>, PortId_t, bit<8>>(codel_chosen) choose_none = {
         void apply(inout bit<16> count, out bit<8> now_one) {
             count = 0;
+            now_one = 0;
         }
     };
 
@@ -107,6 +111,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     Register<bit<8>, fathom_slot_t>(1 << FATHOM_RPM_BITS, 0) rpm_marks;
     RegisterAction<bit<8>, fathom_slot_t, bit<8>>(rpm_marks) count_mark = {
         void apply(inout bit<8> marks, out bit<8> done) {
+            done = 0;
             if (marks < FATHOM_RPM_MAX) {
                 marks = marks + 1;
                 done = 1;
@@ -115,6 +120,7 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     };
     RegisterAction<bit<8>, fathom_slot_t, bit<8>>(rpm_marks) take_mark = {
         void apply(inout bit<8> marks, out bit<8> done) {
+            done = 0;
             if (marks != 0) {
                 marks = marks - 1;
                 done = 1;
@@ -176,7 +182,9 @@ control FathomRpm(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
         }
         if (taken == 1) {
             h.tcp.flags = h.tcp.flags | FATHOM_ECE;
-            m.update_flags = true;
+            if (!h.mpd.isValid() && !h.bottleneck.isValid() && !h.slot.isValid()) {
+                m.update_flags = true;
+            }
         }
         if (chosen == 1 && counted == 0 && mode != FATHOM_OFF) {
             if (ecn != 0) {

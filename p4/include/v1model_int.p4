@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Telemetry at an egress port of a v1model switch. Call FathomInt at egress, FathomChecksum among the checksums.
+// Telemetry at an egress port of a v1model switch. Call FathomResidual and FathomInt at egress;
+// FathomChecksum is the package's ComputeChecksum.
 //
 // v1model has no units. With FATHOM_CLOCK_NS its clock counts ns and its queue cells of 80 bytes, as the
 // interpreter beside these files does; without, microseconds and packets, as BMv2 does.
@@ -52,7 +53,7 @@ control FathomResidual(inout headers_t h, inout fathom_t m) {
     }
 }
 
-// Puts the new words back.
+// Puts the new words back: the package's checksum control as it is, or called from yours.
 control FathomChecksum(inout headers_t h, inout fathom_t m) {
     apply {
 #ifdef FATHOM_MPD
@@ -67,9 +68,7 @@ control FathomChecksum(inout headers_t h, inout fathom_t m) {
         update_checksum(h.slot.isValid(), { FATHOM_FLAGS_WORDS, FATHOM_SLOT_WORDS, m.tcp_residual },
                         h.tcp.csum, HashAlgorithm.csum16);
 #endif
-        // Any option is in one of the above, with the flags.
-        update_checksum(m.update_flags && !h.mpd.isValid() && !h.bottleneck.isValid() && !h.slot.isValid(),
-                        { FATHOM_FLAGS_WORDS, m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
+        update_checksum(m.update_flags, { FATHOM_FLAGS_WORDS, m.tcp_residual }, h.tcp.csum, HashAlgorithm.csum16);
     }
 }
 

@@ -196,7 +196,9 @@ control FathomRpm(inout headers_t h, inout fathom_t m, inout standard_metadata_t
                 if (marks != 0) {
                     rpm_marks.write(reverse_slot, marks - 1);
                     h.tcp.flags = h.tcp.flags | FATHOM_ECE;
-                    m.update_flags = true;
+                    if (!h.mpd.isValid() && !h.bottleneck.isValid() && !h.slot.isValid()) {
+                        m.update_flags = true;
+                    }
                 }
             }
         }

@@ -71,17 +71,10 @@ control SwitchEgress(inout headers_t h, inout fathom_t m, inout standard_metadat
     }
 }
 
-control SwitchCompute(inout headers_t h, inout fathom_t m) {
-    FathomChecksum() checksum;
-    apply {
-        checksum.apply(h, m);
-    }
-}
-
 control SwitchDeparser(packet_out p, in headers_t h) {
     apply {
         p.emit(h);
     }
 }
 
-V1Switch(SwitchParser(), SwitchVerify(), SwitchIngress(), SwitchEgress(), SwitchCompute(), SwitchDeparser()) main;
+V1Switch(SwitchParser(), SwitchVerify(), SwitchIngress(), SwitchEgress(), FathomChecksum(), SwitchDeparser()) main;

@@ -73,3 +73,141 @@ fn p4c_takes_all_programs() {
     }
     let _ = std::fs::remove_dir_all(dir);
 }
+
+fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        out.extend(word.to_le_bytes());
+    }
+    for packet in packets {
+        for word in [0, 0, packet.len() as u32, packet.len() as u32] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(packet);
+    }
+    out
+}
+
+fn packets_of(pcap: &[u8]) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = pcap.get(24..).unwrap_or(&[]);
+    while let Some(head) = rest.get(..16) {
+        let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let Some(packet) = rest.get(16..16 + len) else {
+            break;
+        };
+        out.push(packet.to_vec());
+        rest = &rest[16 + len..];
+    }
+    out
+}
+
+/// A process that ends with its owner.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The vectors through `simple_switch`, from file to file. Its clock is its own, so of an option that is written only what
+/// does not depend on it is compared; what must pass unchanged must be equal.
+#[test]
+fn simple_switch_agrees() {
+    let (Some(p4c), Some(switch), Some(cli)) = (
+        on_path("p4c"),
+        on_path("simple_switch"),
+        on_path("simple_switch_CLI"),
+    ) else {
+        return;
+    };
+    let dir = std::env::temp_dir().join(format!("fathom-bmv2-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let json = dir.join("int.json");
+    let compiled = Command::new(p4c)
+        .args(["--target", "bmv2", "--arch", "v1model", "-o"])
+        .arg(&dir)
+        .arg(common::p4_dir().join("v1model/int.p4"))
+        .status()
+        .expect("it runs");
+    assert!(compiled.success());
+    let text = include_str!("../../../wire/vectors.txt");
+    let hops: Vec<_> = common::runner::vectors(text)
+        .into_iter()
+        .filter(|v| v.verb == "hop")
+        .collect();
+    let packets: Vec<common::Packet> = hops
+        .iter()
+        .flat_map(|v| common::around(&v.bytes("options")).into_iter())
+        .collect();
+    let bytes: Vec<Vec<u8>> = packets.iter().map(common::Packet::bytes).collect();
+    std::fs::write(dir.join("p0_in.pcap"), pcap(&bytes)).expect("a file");
+    std::fs::write(dir.join("p1_in.pcap"), pcap(&[])).expect("a file");
+    let thrift = "19390";
+    let interface = |n: usize| format!("{n}@{}", dir.join(format!("p{n}")).display());
+    let child = Command::new(switch)
+        .args([
+            "--use-files",
+            "5",
+            "--thrift-port",
+            thrift,
+            "-i",
+            &interface(0),
+            "-i",
+            &interface(1),
+        ])
+        .arg(&json)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let _running = Ended(child);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let mut control = Command::new(cli)
+        .args(["--thrift-port", thrift])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let entry = b"table_add SwitchIngress.forward SwitchIngress.to 0 => 1\n";
+    std::io::Write::write_all(control.stdin.as_mut().expect("a pipe"), entry).expect("it listens");
+    assert!(control.wait().expect("it ends").success());
+    let mut out = Vec::new();
+    for _ in 0..60 {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        out = packets_of(&std::fs::read(dir.join("p1_out.pcap")).unwrap_or_default());
+        if out.len() >= bytes.len() {
+            break;
+        }
+    }
+    assert_eq!(out.len(), bytes.len(), "every packet comes out");
+    let kinds = common::around(&[]).len();
+    for (i, (got, sent)) in out.iter().zip(&bytes).enumerate() {
+        let (v, packet) = (&hops[i / kinds], &packets[i]);
+        let at = packet.tcp_at();
+        if v.answer.starts_with("error") {
+            assert_eq!(got, sent, "{}", v.name);
+            continue;
+        }
+        assert!(
+            common::checksums_valid(got, packet.ip_at(), at),
+            "{}",
+            v.name
+        );
+        let options = &got[at + 20..at + 20 + packet.options.len()];
+        let (now, before) = (
+            wire::find(options).expect(&v.name),
+            wire::find(&packet.options).expect(&v.name),
+        );
+        assert_eq!(now, before, "{}", v.name);
+        let body = |o: &[u8]| o[now.at + 4..now.at + now.len].to_vec();
+        let (new, old) = (body(options), body(&packet.options));
+        match now.exid {
+            0xfa70 => assert_eq!(new[1] & 15, ((old[1] & 15) + 1).min(15), "{}", v.name),
+            0xfa72 => assert_eq!(new[1] >> 4, ((old[1] >> 4) + 1).min(15), "{}", v.name),
+            _ => assert_ne!(new, old, "{}", v.name),
+        }
+    }
+    let _ = std::fs::remove_dir_all(dir);
+}
