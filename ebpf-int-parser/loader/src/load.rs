@@ -4,10 +4,12 @@
 use crate::settings::{Count, Fault, Settings};
 use anyhow::{Context as _, Result};
 use aya::{
-    maps::{lpm_trie::Key, LpmTrie, Map, MapData, PerCpuArray},
+    maps::{lpm_trie::Key, HashMap, LpmTrie, Map, MapData, PerCpuArray},
     programs::tc::TcAttachOptions,
-    programs::{CgroupAttachMode, LinkOrder, SchedClassifier, SockOps, TcAttachType, Xdp},
-    Btf, Ebpf, EbpfLoader,
+    programs::{
+        CgroupAttachMode, LinkOrder, SchedClassifier, SockOps, TcAttachType, TestRunOptions, Xdp,
+    },
+    Btf, Ebpf, EbpfLoader, TestRun as _,
 };
 use std::{
     fs::File,
@@ -236,6 +238,31 @@ impl Loaded {
             Some(Map::SkStorage(data)) => Ok(data),
             _ => anyhow::bail!("the programs have no map STORAGE"),
         }
+    }
+
+    /// Runs `int_xdp` on a frame of the connection `flow`, for tests: the frame as it leaves, and what waits
+    /// for the next segment to the peer (the bytes of a `wire::Echo`).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn try_xdp(&mut self, frame: &[u8], flow: &[u8; 36]) -> Result<(Vec<u8>, [u8; 36])> {
+        let mut flows: HashMap<_, [u8; 36], [u8; 36]> =
+            HashMap::try_from(self.0.map_mut("FLOWS").context("no map FLOWS")?)?;
+        flows.insert(flow, [0; 36], 0)?;
+        let xdp: &mut Xdp = program(&mut self.0, "int_xdp")?.try_into()?;
+        if xdp.fd().is_err() {
+            xdp.load().context("the kernel refused int_xdp")?;
+        }
+        let mut out = vec![0; frame.len()];
+        let run = xdp.test_run(TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            ..TestRunOptions::default()
+        })?;
+        anyhow::ensure!(run.return_value == 2, "XDP answered {}", run.return_value);
+        let flows: HashMap<_, [u8; 36], [u8; 36]> =
+            HashMap::try_from(self.0.map("FLOWS").context("no map FLOWS")?)?;
+        Ok((out, flows.get(flow, 0)?))
     }
 
     /// The descriptor of a map that `tcp_int` does not want, for tests.

@@ -17,6 +17,7 @@ pub fn mounts() -> Result<()> {
         ("tmpfs", "/tmp", true),
         ("cgroup2", "/sys/fs/cgroup", false),
         ("debugfs", "/sys/kernel/debug", false),
+        ("bpf", "/sys/fs/bpf", false),
     ] {
         fs::create_dir_all(at).ok();
         let mounted = mount(Some(what), at, Some(what), MsFlags::empty(), None::<&str>);

@@ -43,7 +43,11 @@ const TESTS: &[Test] = &[
     ("rpm_marks_acks", rpm::marks_acks),
     ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
     ("ports_removed_in_any_order", rpm::removed_in_any_order),
+    ("vectors_through_xdp", telemetry::vectors),
     ("telemetry_is_carried", telemetry::carried),
+    ("telemetry_with_fast_open", telemetry::fast_open),
+    ("telemetry_scoped_by_cgroup", telemetry::scoped),
+    ("telemetry_commands", telemetry::commands),
     ("telemetry_refuses_bad_maps", telemetry::bad_binds),
     ("telemetry_detached_in_any_order", telemetry::outlived),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
@@ -65,6 +69,7 @@ const PORT_TESTS: &[Test] = &[
 /// accounted for.
 const TELEMETRY_TESTS: &[Test] = &[
     // First: flows of the others live until the lab ends.
+    ("vectors_through_xdp", telemetry::vectors),
     ("refuses_bad_maps", telemetry::bad_binds),
     ("detached_in_any_order", telemetry::outlived),
     ("every_sample_is_what_the_hops_had", telemetry::exact),

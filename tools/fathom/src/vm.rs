@@ -73,6 +73,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     archive
         .tree("", &paths.vm_root())
         .context("run `make vm` first")?;
+    // This very command, static as it is.
+    archive.file("usr/sbin/fathom", &std::env::current_exe()?)?;
     archive.finish()?;
 
     let limit = Duration::from_secs(args.timeout_s);

@@ -80,6 +80,17 @@ impl Pair {
         self.b.enter(|| Raw::open("b"))?
     }
 
+    /// Both namespaces, the sender's first.
+    pub fn spaces(&self) -> [&Netns; 2] {
+        [&self.a, &self.b]
+    }
+
+    /// A listener at the receiver.
+    pub fn listen(&self) -> Result<TcpListener> {
+        let to: IpAddr = B4.parse()?;
+        Ok(self.b.enter(|| TcpListener::bind((to, 0)))??)
+    }
+
     /// A connection from one side to the other.
     pub fn connect(&self, cc: &str, ipv6: bool) -> Result<(TcpStream, TcpStream)> {
         let to: IpAddr = if ipv6 { B6 } else { B4 }.parse()?;

@@ -7,7 +7,7 @@
 
 use super::{
     data::{self, Pair},
-    frame::Raw,
+    frame::{Arrived, Raw, Segment},
     line::{address, device, netem, Line, Port, BACKWARD, FORWARD, RECEIVER, SENDER},
 };
 use crate::{ktap::Outcome, modules, tcp, traffic};
@@ -128,6 +128,8 @@ struct Run {
     flows: HashMap<u16, (u32, u32)>,
     /// Ends that agreed on a format.
     agreed: u64,
+    /// Segments whose SACK blocks left no room for the option.
+    no_room: u64,
 }
 
 const FLOWS: usize = 3;
@@ -190,6 +192,7 @@ fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
         backward: logs(&BACKWARD)?,
         flows,
         agreed: attached.count(Count::Agreed)? - before,
+        no_room: attached.count(Count::NoRoom)?,
     };
     for sender in &senders {
         if let Some(socket) = sender.socket() {
@@ -358,6 +361,11 @@ fn check(run: &Run, format: Format, trouble: Trouble) -> Result<String> {
             retransmits > 0,
             "nothing was lost: the test would say less than its name"
         );
+        // With timestamps and two SACK blocks there is room for an mpd option and for no other.
+        ensure!(
+            format == Format::Mpd || run.no_room > 0,
+            "no option made way for SACK blocks"
+        );
     }
     if trouble == Trouble::Detour {
         ensure!(
@@ -366,9 +374,10 @@ fn check(run: &Run, format: Format, trouble: Trouble) -> Result<String> {
         );
     }
     Ok(format!(
-        "{} samples, {exact} of them by their packet, {} data packets, {retransmits} retransmits",
+        "{} samples, {exact} of them by their packet, {} data packets, {retransmits} retransmits, {} without room",
         run.seen.len(),
-        forward.len()
+        forward.len(),
+        run.no_room
     ))
 }
 
@@ -883,5 +892,273 @@ pub fn bad_binds() -> Result<Outcome> {
     ensure!(Device::read()?.map_id == id, "the map changed");
     let mode = fs::metadata(wire::bind::DEVICE)?.permissions().mode() & 0o777;
     ensure!(mode == 0o600, "the device has mode {mode:o}");
+    Ok(Outcome::Pass)
+}
+
+/// With TCP Fast Open: data in the SYN, a cookie beside the hello.
+pub fn fast_open() -> Result<Outcome> {
+    use nix::sys::socket::{
+        sendto, socket, AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn,
+    };
+    let attached = Attached::new(&options(Format::Mpd), 0)?;
+    let pair = Pair::new()?;
+    for space in pair.spaces() {
+        space.enter(|| super::set_sysctl("net/ipv4/tcp_fastopen", "1027"))??;
+    }
+    let listener = pair.listen()?;
+    let to = match listener.local_addr()? {
+        std::net::SocketAddr::V4(to) => SockaddrIn::from(to),
+        other => bail!("{other}"),
+    };
+    // 1027: client, server, and every listener without asking. The first gets a cookie, the second sends it with its data.
+    for round in 0..2u64 {
+        let before = attached.count(Count::Agreed)?;
+        let socket = pair.spaces()[0].enter(|| {
+            socket(
+                AddressFamily::Inet,
+                SockType::Stream,
+                SockFlag::empty(),
+                None,
+            )
+        })??;
+        let fast = MsgFlags::from_bits_retain(libc::MSG_FASTOPEN);
+        let sent = sendto(socket.as_raw_fd(), &[9; 500], &to, fast).context("sendto")?;
+        let (mut accepted, _) = listener.accept()?;
+        let mut connection = TcpStream::from(socket);
+        let mut buffer = vec![0; sent];
+        accepted.read_exact(&mut buffer)?;
+        accepted.write_all(&buffer)?;
+        connection.read_exact(&mut buffer)?;
+        ensure!(buffer.iter().all(|byte| *byte == 9), "other data arrived");
+        let syn_data = tcp::info(&connection)?.options & 32 != 0; // TCPI_OPT_SYN_DATA
+        println!("# connection {}: data in the SYN: {syn_data}", round + 1);
+        ensure!(
+            attached.count(Count::Agreed)? == before + 2,
+            "no telemetry agreed"
+        );
+        if round == 1 {
+            ensure!(
+                syn_data,
+                "the SYN carried no data: the test would say less than its name"
+            );
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+/// Only connections of the cgroup that the programs are attached to take part.
+pub fn scoped() -> Result<Outcome> {
+    let inside = format!("{CGROUP}/inside");
+    fs::create_dir_all(&inside)?;
+    let attached = Attached::new(
+        &Options {
+            cgroup: Some(inside.clone().into()),
+            ..options(Format::Mpd)
+        },
+        0,
+    )?;
+    let pair = Pair::new()?;
+    let me = std::process::id().to_string();
+    exchange(&mut pair.connect("cubic", false)?)?;
+    ensure!(
+        attached.count(Count::Offered)? == 0,
+        "offered by a process outside of the cgroup"
+    );
+    fs::write(format!("{inside}/cgroup.procs"), &me).context("into the cgroup")?;
+    exchange(&mut pair.connect("cubic", false)?)?;
+    let agreed = attached.count(Count::Agreed)?;
+    fs::write(format!("{CGROUP}/cgroup.procs"), &me).context("out of the cgroup")?;
+    ensure!(
+        agreed == 2,
+        "{agreed} ends of a connection inside of the cgroup agreed"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// The commands that people use: attach, status, detach.
+pub fn commands() -> Result<Outcome> {
+    load_modules()?;
+    let fathom = |args: &[&str]| -> Result<(bool, String)> {
+        let out = std::process::Command::new("/usr/sbin/fathom")
+            .args(args)
+            .output()
+            .context("fathom")?;
+        let said = [out.stdout, out.stderr].concat();
+        Ok((
+            out.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        ))
+    };
+    let says = |args: &[&str], ok: bool, what: &str| -> Result<()> {
+        let (was_ok, said) = fathom(args)?;
+        ensure!(
+            was_ok == ok && said.contains(what),
+            "fathom {}: {said}",
+            args.join(" ")
+        );
+        Ok(())
+    };
+    says(&["status"], true, "attached: nothing")?;
+    says(&["detach"], true, "nothing was attached")?;
+    says(&["attach", "--to", "10.0.0.0/33"], false, "prefix length")?;
+    says(&["attach", "--cgroup", "/nowhere"], false, "/nowhere")?;
+    says(
+        &["attach", "--object", OBJECT, "--format", "bottleneck"],
+        true,
+        "attached: cgroup",
+    )?;
+    says(&["attach", "--object", OBJECT], false, "attached already")?;
+    let pair = Pair::new()?;
+    pair.port("rate 1gbit limit 4mb int hop-id 1")?;
+    let mut connection = pair.connect("powertcp", false)?;
+    exchange(&mut connection)?;
+    let (_, status) = fathom(&["status", "--json"])?;
+    let json: serde_json::Value = serde_json::from_str(&status).with_context(|| status.clone())?;
+    let flow = json["flows"].as_array().and_then(|flows| {
+        flows
+            .iter()
+            .find(|flow| flow["congestion_control"] == "powertcp")
+    });
+    let flow = flow.with_context(|| format!("the connection is not shown: {status}"))?;
+    ensure!(
+        json["module"] == "reads these records",
+        "the module {}",
+        json["module"]
+    );
+    ensure!(
+        flow["state"] == "on"
+            && flow["format"] == "bottleneck"
+            && flow["samples"].as_u64() > Some(0),
+        "{flow}"
+    );
+    says(&["status"], true, "powertcp")?;
+    says(&["detach"], true, "detached: cgroup")?;
+    exchange(&mut connection)?;
+    says(&["status"], true, "attached: nothing")?;
+    ensure!(
+        Device::read()?.map_id == 0,
+        "the module still holds the map"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// The bytes of `key=HEX` in a line of the vectors.
+fn hex(line: &str, key: &str) -> Option<Vec<u8>> {
+    let text = line
+        .split(' ')
+        .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+        .collect()
+}
+
+/// A segment's connection as XDP keys it: the sender's address, ours, their ports; IPv4 mapped into IPv6.
+fn flow_key(segment: &Segment) -> [u8; 36] {
+    use wire::rpm::Flow;
+    let mapped = |v4: [u8; 4]| std::net::Ipv4Addr::from(v4).to_ipv6_mapped().octets();
+    let (src, dst, sport, dport) = match segment.flow() {
+        Flow::V4 {
+            src,
+            dst,
+            sport,
+            dport,
+        } => (mapped(src), mapped(dst), sport, dport),
+        Flow::V6 {
+            src,
+            dst,
+            sport,
+            dport,
+        } => (src, dst, sport, dport),
+    };
+    let mut key = [0; 36];
+    key[..16].copy_from_slice(&src);
+    key[16..32].copy_from_slice(&dst);
+    key[32..34].copy_from_slice(&sport.to_be_bytes());
+    key[34..].copy_from_slice(&dport.to_be_bytes());
+    key
+}
+
+/// The test vectors of the option, through the XDP program: what is a forward option that hops wrote into is
+/// taken off, zeroes are in its place, the checksum is right, and what waits for the peer is what `wire/` says;
+/// every other packet passes as it is.
+pub fn vectors() -> Result<Outcome> {
+    const VECTORS: &str = include_str!("../../../../wire/vectors.txt");
+    let mut loaded = Loaded::new(&Options {
+        object: OBJECT.into(),
+        settings: Settings {
+            xdp: 1,
+            ..Settings::DEFAULT
+        },
+        ..Options::default()
+    })?;
+    let (mut taken, mut passed) = (0, 0);
+    for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {
+        let question = line.split(" => ").next().unwrap_or_default();
+        let Some(mut options) = hex(question, "options").or_else(|| hex(question, "option")) else {
+            continue;
+        };
+        options.resize(options.len().next_multiple_of(4), 0);
+        if options.is_empty() || options.len() > 40 {
+            continue;
+        }
+        for ipv6 in [false, true] {
+            let segment = Segment {
+                options: options.clone(),
+                ..Segment::new(ipv6, 4000)
+            };
+            let frame = segment.frame();
+            let at = if ipv6 { 54 } else { 34 } + 20;
+            let mut all = [0; 40];
+            all[..options.len()].copy_from_slice(&options);
+            let found = wire::option::find_last(&all, options.len());
+            let parsed = found.and_then(|found| wire::parse(&options[found.at..]));
+            let mut echo = wire::Echo::default();
+            let mut expected = frame.clone();
+            if let (Ok(found), Ok(parsed)) = (found, &parsed) {
+                let ttl = frame[if ipv6 { 21 } else { 22 }];
+                echo.merge(parsed, Some(wire::hop::path_hops(ttl)));
+                if echo.format != 0 {
+                    let from = at + found.at + 4;
+                    let to = match parsed {
+                        wire::Parsed::Mpd(..) => from + 2,
+                        _ => at + found.at + found.len,
+                    };
+                    expected[from..to].fill(0);
+                }
+            }
+            let key = flow_key(&segment);
+            let (out, waits) = loaded
+                .try_xdp(&frame, &key)
+                .with_context(|| line.to_owned())?;
+            let same = |frame: &[u8]| {
+                let mut frame = frame.to_vec();
+                frame[at - 4..at - 2].fill(0); // the checksum
+                frame
+            };
+            ensure!(
+                same(&out) == same(&expected),
+                "{line}: the frame is {out:02x?}"
+            );
+            let arrived = Arrived {
+                ipv6,
+                bytes: out.clone(),
+            };
+            ensure!(arrived.checksum_is_right(), "{line}: the checksum is wrong");
+            let body = [&[echo.format, echo.missing, echo.hops, 0][..], &echo.body].concat();
+            ensure!(
+                waits[..] == body[..],
+                "{line}: {waits:02x?} waits, expected {body:02x?}"
+            );
+            if echo.format == 0 {
+                ensure!(out == frame, "{line}: a frame changed that was not to");
+                passed += 1;
+            } else {
+                taken += 1;
+            }
+        }
+    }
+    println!("# {taken} taken off, {passed} passed as they were");
+    ensure!(taken > 100 && passed > 100, "too few vectors");
     Ok(Outcome::Pass)
 }
