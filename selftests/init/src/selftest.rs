@@ -3,9 +3,11 @@
 
 mod codel;
 pub mod data;
+mod flows;
 mod frame;
 mod lifecycle;
 mod line;
+mod people;
 mod port;
 mod rpm;
 mod select;
@@ -39,6 +41,7 @@ const TESTS: &[Test] = &[
     ("port_carries_data", port::carries_data),
     ("port_refuses_bad_options", port::refuses_bad_options),
     ("port_writes_telemetry", stamp::formats),
+    ("port_by_command", people::commands),
     ("codel_drops_without_ecn", codel::drops_without_ecn),
     ("rpm_marks_acks", rpm::marks_acks),
     ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
@@ -63,6 +66,7 @@ const PORT_TESTS: &[Test] = &[
     ("rpm_marks_forward_when_full", rpm::marks_forward_when_full),
     ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
     ("ports_removed_in_any_order", rpm::removed_in_any_order),
+    ("queue_near_target", flows::queue_near_target),
 ];
 
 /// Telemetry from the wire into the law, in the lab: where nothing else happens, every packet can be

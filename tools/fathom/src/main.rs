@@ -15,6 +15,7 @@ mod scenario;
 mod scene;
 mod selftest;
 mod table;
+mod tc;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +53,8 @@ enum Command {
     Detach(int::DetachArgs),
     /// What is attached, which connections carry telemetry, and why one does not.
     Status(int::StatusArgs),
+    /// Make network devices software switch ports (the qdisc `int`), change and show them.
+    Tc(tc::Args),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
     Vm(vm::Args),
 }
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Attach(args) => int::attach(&args),
         Command::Detach(args) => int::detach(&args),
         Command::Status(args) => int::status(&args),
+        Command::Tc(args) => tc::run(&args),
         Command::Vm(args) => vm::run(&args),
     };
     match result {

@@ -283,6 +283,10 @@ mod tests {
     fn errors_name_the_parameter_the_value_and_the_bound() {
         for (text, says) in [
             (
+                "rate 1bit",
+                "rate: 1bit is out of bounds, it must be 0 or from 8kbit to 16tbit",
+            ),
+            (
                 "rate 1kbit",
                 "rate: 1kbit is out of bounds, it must be 0 or from 8kbit to 16tbit",
             ),

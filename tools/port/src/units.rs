@@ -108,7 +108,9 @@ impl Unit {
                 self.names()[0].0
             ));
         }
-        u64::try_from(value / by).map_err(|_| format!("{text:?} is too large"))
+        // What is not nothing must not become 0, which means something else.
+        u64::try_from((value / by).max(u128::from(value != 0)))
+            .map_err(|_| format!("{text:?} is too large"))
     }
 
     /// A value as people write it: in the largest unit of which it is at least one, without rounding.
@@ -157,6 +159,7 @@ mod tests {
             (Rate, "2.5Gbit", 312_500_000),
             (Rate, "8kbit", 1000),
             (Rate, "0", 0),
+            (Rate, "1bit", 1),
             (Time, "5us", 5000),
             (Time, "1.5ms", 1_500_000),
             (Time, "0", 0),

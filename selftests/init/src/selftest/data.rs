@@ -54,6 +54,11 @@ impl Pair {
         self.qdisc(wire::tc::NAME, options)
     }
 
+    /// Runs `f` in the sender's namespace.
+    pub fn inside<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        self.a.enter(f)
+    }
+
     /// The sender's netlink socket.
     pub fn net_a(&self) -> &Net<'static> {
         &self.net_a

@@ -33,21 +33,33 @@ pub fn refuses_bad_options() -> Result<Outcome> {
     modules::load(MODULE, "").context("load")?;
     let pair = Pair::new()?;
     let good = net::port(1000, 0, 1 << 20, 0);
-    for (what, bad) in [
-        ("a rate too low", tc::attribute(tc::RATE, 1).to_vec()),
-        (
-            "a rate too high",
-            tc::attribute(tc::RATE, u64::MAX).to_vec(),
-        ),
-        (
-            "an endless delay",
-            tc::attribute(tc::DELAY, u64::MAX).to_vec(),
-        ),
-        ("no buffer", tc::attribute(tc::LIMIT, 0).to_vec()),
-        ("an unknown attribute", tc::attribute(99, 1).to_vec()),
-        ("half an attribute", good[..good.len() - 4].to_vec()),
+    let one = |kind, value| tc::attribute(kind, value).to_vec();
+    for (bad, says) in [
+        (one(tc::RATE, 1), "rate must be 0 or from 1000"),
+        (one(tc::RATE, u64::MAX), "rate must be 0 or from 1000"),
+        (one(tc::DELAY, u64::MAX), "delay must be at most"),
+        (one(tc::LIMIT, 0), "limit must be from 1"),
+        (one(tc::ECN, u64::MAX), "ecn must be at most"),
+        (one(tc::OVERHEAD, 10_001), "overhead must be at most"),
+        (one(tc::INT, 2), "int must be 0 or 1"),
+        (one(tc::HOP_ID, 256), "hop_id must be from 0 to 255"),
+        (one(tc::SHIFT, 16), "shift must be from 0 to 15"),
+        (one(tc::TARGET, u64::MAX), "target must be at most"),
+        (one(tc::INTERVAL, 0), "interval must be from 1"),
+        (one(tc::INTERVAL, 4_000_000_001), "interval must be from 1"),
+        (one(tc::RPM, 100), "rpm must be 0 or a power of two"),
+        (one(tc::RPM, 1 << 21), "rpm must be 0 or a power of two"),
+        (one(tc::RPM, 1 << 32), "rpm must be 0 or a power of two"),
+        (one(tc::LOG, 1 << 21), "log must be at most"),
+        (one(tc::LOG_RECORDS, 1), "unknown attribute"),
+        (one(99, 1), "unknown attribute"),
+        (good[..good.len() - 4].to_vec(), "malformed attributes"),
     ] {
-        ensure!(pair.qdisc(tc::NAME, bad).is_err(), "{what} was accepted");
+        let Err(refused) = pair.qdisc(tc::NAME, bad) else {
+            anyhow::bail!("accepted, although {says}");
+        };
+        let said = format!("{refused:#}");
+        ensure!(said.contains(says), "{said}, expected {says}");
     }
     pair.qdisc(tc::NAME, good.clone()).context("good options")?;
     // On a device that has it, the same request is a change, and a bad one leaves it as it is.
