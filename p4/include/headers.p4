@@ -65,7 +65,7 @@ header ipv6_h {
     bit<8>   class;
     bit<20>  label;
     bit<16>  len;
-    bit<8>   next;
+    bit<8>   next_header;
     bit<8>   hops;
     bit<128> src;
     bit<128> dst;

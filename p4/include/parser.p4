@@ -114,7 +114,7 @@ parser FathomParser(packet_in p, inout headers_t h, inout fathom_t m) {
     }
     state ipv6 {
         p.extract(h.ipv6);
-        transition select(h.ipv6.version, h.ipv6.next) {
+        transition select(h.ipv6.version, h.ipv6.next_header) {
             (6, PROTOCOL_TCP): tcp;
             default: accept;
         }

@@ -6,14 +6,18 @@
 #include "ip.p4"
 
 // Places of the table: 2^bits. A flow's place is the low bits of CRC-32 over these, in network order.
+#ifdef FATHOM_RPM_PER_PORT
+#undef FATHOM_RPM_BITS
+#define FATHOM_RPM_BITS 9
+#endif
 #ifndef FATHOM_RPM_BITS
 #define FATHOM_RPM_BITS 16
 #endif
 #define FATHOM_FLOW_V4 { h.ipv4.src, h.ipv4.dst, h.ipv4.proto, h.tcp.sport, h.tcp.dport }
-#define FATHOM_FLOW_V6 { h.ipv6.src, h.ipv6.dst, h.ipv6.next, h.tcp.sport, h.tcp.dport }
+#define FATHOM_FLOW_V6 { h.ipv6.src, h.ipv6.dst, h.ipv6.next_header, h.tcp.sport, h.tcp.dport }
 // The other direction of the same connection.
 #define FATHOM_BACK_V4 { h.ipv4.dst, h.ipv4.src, h.ipv4.proto, h.tcp.dport, h.tcp.sport }
-#define FATHOM_BACK_V6 { h.ipv6.dst, h.ipv6.src, h.ipv6.next, h.tcp.dport, h.tcp.sport }
+#define FATHOM_BACK_V6 { h.ipv6.dst, h.ipv6.src, h.ipv6.next_header, h.tcp.dport, h.tcp.sport }
 
 // A counter goes no higher. When it is full nobody takes the marks away: the ACKs do not cross this switch, and
 // the flow is marked forward.

@@ -56,7 +56,7 @@ control FathomInt(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
     Lpf<bit<32>, PortId_t>(FATHOM_PORTS) utilisation;
     bit<32> load_in;
     bit<16> load;
-    bit<16> key;
+    bit<16> delay_key;
 #endif
 #ifdef FATHOM_STACK
     StackWrite() stack_write;
@@ -230,12 +230,12 @@ control FathomInt(inout headers_t h, inout fathom_t m, in egress_intrinsic_metad
         weigh();
         load = (bit<16>)utilisation.execute(load_in, em.egress_port);
         // Any delay beats any load.
-        key = wait |+| 256;
+        delay_key = wait |+| 256;
         load = min(load, 16w255);
         if (wait == 0) {
             m.record.key = load;
         } else {
-            m.record.key = key;
+            m.record.key = delay_key;
         }
         record_tx();
         record_tx_ts();

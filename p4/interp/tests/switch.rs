@@ -388,3 +388,36 @@ fn v1model_load_is_wires() {
     }
     assert!(seen.len() > 8, "the load moves: {seen:?}");
 }
+
+/// A simulator may take switches to its threads.
+#[test]
+fn switches_travel() {
+    fn travels<T: Send + Sync + Clone>() {}
+    travels::<Switch>();
+    travels::<p4::Program>();
+}
+
+/// The control plane is told what it asked wrongly.
+#[test]
+fn control_plane_errors() {
+    let mut switch = Target::V1Model.program("int", 6).switch();
+    let port = |s: &mut Switch, keys: &[Key], action: &str, args: &[u128]| {
+        let told = s.add_entry("port", keys, action, args);
+        told.expect_err("this is wrong").to_string()
+    };
+    let key = [Key::Exact(1)];
+    assert!(port(&mut switch, &key, "port_was", &[]).contains("it has: port_is"));
+    assert!(port(&mut switch, &key, "port_is", &[1]).contains("takes 4 values, not 1"));
+    assert!(port(&mut switch, &key, "port_is", &[256, 1, 1, 1]).contains("256"));
+    assert!(port(&mut switch, &[], "port_is", &[1, 1, 1, 1]).contains("1 keys, not 0"));
+    assert!(port(&mut switch, &[Key::Exact(512)], "port_is", &[1, 1, 1, 1]).contains("9 bits"));
+    assert!(port(&mut switch, &[Key::Lpm(1, 3)], "port_is", &[1, 1, 1, 1]).contains("Exact"));
+    let e = switch
+        .add_entry("prot", &key, "port_is", &[])
+        .expect_err("no such table");
+    assert!(e.to_string().contains("eg.telemetry.port"), "{e}");
+    let e = switch
+        .read_register("tx_bytes", 512)
+        .expect_err("no such element");
+    assert!(e.to_string().contains("512 elements"), "{e}");
+}
