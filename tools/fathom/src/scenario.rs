@@ -6,7 +6,7 @@ use ::scenario::units::{show_bps, show_bytes, show_ns};
 use ::scenario::{NodeKind, Resolved, Scenario, Work};
 use anyhow::{anyhow, Result};
 use clap::{Parser, Subcommand};
-use comfy_table::{presets::UTF8_HORIZONTAL_ONLY, CellAlignment, Table};
+use comfy_table::Table;
 use std::path::PathBuf;
 
 /// Arguments of `fathom scenario`.
@@ -87,13 +87,10 @@ fn check(files: &[PathBuf], set: &[String]) -> Result<Outcome> {
 }
 
 fn table(header: &[&str], text_columns: usize) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_header(header.iter().copied());
-    for column in table.column_iter_mut().skip(text_columns) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    results::plain_table(
+        header.iter().map(ToString::to_string).collect(),
+        text_columns,
+    )
 }
 
 /// The most flows whose fair shares are worked out.

@@ -2,6 +2,9 @@
 
 //! Axes: from numbers to places, with ticks that people would choose.
 
+/// How far above its last tick an evenly running axis may be drawn.
+const ABOVE: f64 = 0.03;
+
 /// How an axis runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -55,8 +58,14 @@ impl Scale {
         } else {
             low + low.abs().max(1.0)
         };
-        let step = nice((high - low) / ticks.max(1) as f64);
-        let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
+        // A line of 10 that touches 10.1 does not want an axis to 15: what is a little above the last
+        // tick is drawn in the margin.
+        let step = nice((high - low) / ticks.max(1) as f64 / (1.0 + ABOVE));
+        let (first, last) = (
+            (low / step).floor(),
+            (high / (1.0 + ABOVE) / step - 1e-9).ceil(),
+        );
+        let last = last.max(first + 1.0);
         let decimals = (-step.log10().floor()).max(0.0) as usize;
         let at = |i: i64| i as f64 * step;
         let ticks =
@@ -171,6 +180,8 @@ mod tests {
         let s = Scale::new(Kind::Linear, [3.0, 9.4].into_iter(), 5).unwrap();
         assert_eq!(labels(&s), ["0", "2", "4", "6", "8", "10"]);
         assert_eq!((s.place(0.0), s.place(10.0), s.place(5.0)), (0.0, 1.0, 0.5));
+        let s = Scale::new(Kind::Linear, [10.1].into_iter(), 5).unwrap();
+        assert_eq!(labels(&s), ["0", "2", "4", "6", "8", "10"]);
         let s = Scale::new(Kind::Close, [0.93, 0.99].into_iter(), 4).unwrap();
         assert_eq!(labels(&s), ["0.92", "0.94", "0.96", "0.98", "1.00"]);
         let s = Scale::new(Kind::Log, [3.0, 40_000.0].into_iter(), 5).unwrap();

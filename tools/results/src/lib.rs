@@ -27,4 +27,4 @@ pub use run::{
     Bin, Facts, FlowResult, Meta, PortResult, Quantity, Results, Run, Series, Subject, Summary,
     Values, Wall, VERSION,
 };
-pub use table::{compare_table, table, verdict_table};
+pub use table::{compare_table, plain_table, table, verdict_table};

@@ -148,7 +148,17 @@ fn of_network(
         let crossing = flows.iter().filter(|f| r.path(f.id).contains(&line));
         // Each flow's payload with the headers it needs, so that flows with different options add up.
         let used: f64 = crossing
-            .map(|f| f.measured_bytes as f64 * 8.0 / r.efficiency(r.flows[f.id].cc))
+            .map(|f| {
+                let flow = &r.flows[f.id];
+                // Of a request/response flow only the requests go this way.
+                let part = match flow.work {
+                    Work::Rpc {
+                        request, response, ..
+                    } => request as f64 / (request + response).max(1) as f64,
+                    _ => 1.0,
+                };
+                part * f.measured_bytes as f64 * 8.0 / r.efficiency(flow.cc)
+            })
             .sum();
         all.insert(Metric::LineShare, used / seconds / rate);
         let q = port(line);

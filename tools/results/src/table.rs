@@ -5,12 +5,23 @@
 use crate::check::Verdict;
 use crate::compare::Comparison;
 use crate::run::Run;
-use comfy_table::{presets::UTF8_HORIZONTAL_ONLY, CellAlignment, Table};
+use comfy_table::{presets::UTF8_HORIZONTAL_ONLY, CellAlignment, Table, TableComponent};
 use scenario::Metric;
 
-fn empty(header: Vec<String>, text_columns: usize) -> Table {
+/// A table with a line under its header and none between rows; all columns but the first
+/// `text_columns` are numbers.
+#[must_use]
+pub fn plain_table(header: Vec<String>, text_columns: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_HORIZONTAL_ONLY);
+    for line in [
+        TableComponent::HorizontalLines,
+        TableComponent::MiddleIntersections,
+        TableComponent::LeftBorderIntersections,
+        TableComponent::RightBorderIntersections,
+    ] {
+        table.remove_style(line);
+    }
     table.set_header(header);
     for column in table.column_iter_mut().skip(text_columns) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -56,7 +67,7 @@ pub fn table(runs: &[Run]) -> Table {
             unit => format!("{name}\n{unit}"),
         }
     }));
-    let mut table = empty(header, 2);
+    let mut table = plain_table(header, 2);
     for run in runs {
         let line =
             |name: String, engine: String, values: &std::collections::BTreeMap<Metric, f64>| {
@@ -84,7 +95,7 @@ pub fn table(runs: &[Run]) -> Table {
 #[must_use]
 pub fn compare_table(c: &Comparison) -> Table {
     let header = ["metric", "unit", &c.a, &c.b, "difference"].map(str::to_owned);
-    let mut table = empty(header.to_vec(), 2);
+    let mut table = plain_table(header.to_vec(), 2);
     for d in &c.differences {
         let name = match &d.group {
             None => d.metric.name().to_owned(),
@@ -112,7 +123,7 @@ pub fn verdict_table(verdicts: &[Verdict]) -> Table {
         "got",
         "because",
     ];
-    let mut table = empty(header.map(str::to_owned).to_vec(), 4);
+    let mut table = plain_table(header.map(str::to_owned).to_vec(), 4);
     for v in verdicts {
         let e = &v.expectation;
         let mut what = e.group.as_ref().map_or(String::new(), |g| format!("{g}: "));
