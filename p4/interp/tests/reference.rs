@@ -14,13 +14,14 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 /// What came of a check: done, or why not.
 type Skipped = Result<(), String>;
+type Check = (&'static str, fn() -> Skipped);
 
 fn needed(name: &str) -> Result<PathBuf, String> {
     on_path(name).ok_or_else(|| format!("{name} is not on PATH"))
 }
 
 fn main() {
-    let checks: [(&str, fn() -> Skipped); 3] = [
+    let checks: [Check; 3] = [
         (
             "p4test_takes_the_v1model_programs",
             p4test_takes_the_v1model_programs,
@@ -39,7 +40,6 @@ fn main() {
             Err(why) => {
                 skipped += 1;
                 println!("test {name} ... SKIP: {why}");
-                eprintln!("SKIP {name}: {why}");
             }
         }
     }
