@@ -2,7 +2,7 @@
 
 //! Axes: from numbers to places, with ticks that people would choose.
 
-/// How far above its last tick an evenly running axis may be drawn.
+/// How far above its last tick an evenly running axis may be drawn, as a part of it.
 const ABOVE: f64 = 0.03;
 
 /// How an axis runs.
@@ -61,10 +61,8 @@ impl Scale {
         // A line of 10 that touches 10.1 does not want an axis to 15: what is a little above the last
         // tick is drawn in the margin.
         let step = nice((high - low) / ticks.max(1) as f64 / (1.0 + ABOVE));
-        let (first, last) = (
-            (low / step).floor(),
-            (high / (1.0 + ABOVE) / step - 1e-9).ceil(),
-        );
+        let covered = high - ABOVE * (high - low);
+        let (first, last) = ((low / step).floor(), (covered / step - 1e-9).ceil());
         let last = last.max(first + 1.0);
         let decimals = (-step.log10().floor()).max(0.0) as usize;
         let at = |i: i64| i as f64 * step;
