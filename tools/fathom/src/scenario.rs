@@ -140,8 +140,13 @@ fn show(scenario: &Scenario, r: &Resolved) {
             e.min.map(|m| format!("≥ {m}")),
             e.max.map(|m| format!("≤ {m}")),
         ];
+        let sizes = match (e.size_min, e.size_max) {
+            (0, u64::MAX) => String::new(),
+            (min, u64::MAX) => format!(" of flows from {}", show_bytes(min)),
+            (min, max) => format!(" of flows from {} to {}", show_bytes(min), show_bytes(max)),
+        };
         println!(
-            "expects {}{} {}{}{}",
+            "expects {}{}{sizes} {}{}{}",
             e.group.as_ref().map_or(String::new(), |g| format!("{g}: ")),
             e.metric,
             bounds
@@ -155,7 +160,7 @@ fn show(scenario: &Scenario, r: &Resolved) {
             if e.cc.is_empty() {
                 String::new()
             } else {
-                format!(" of {}", e.cc.join(", "))
+                format!(" by {}", e.cc.join(", "))
             },
         );
     }

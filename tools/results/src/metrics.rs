@@ -145,9 +145,13 @@ fn of_network(
     if let Some(&line) = r.measure.ports.first() {
         let rate = r.port(line).rate_bps as f64;
         let seconds = (r.measure.until_ns - r.measure.from_ns) as f64 / 1e9;
-        let crossing = flows.iter().filter(|f| r.path(f.id).contains(&line));
+        let crossing: Vec<&FlowResult> = flows
+            .iter()
+            .filter(|f| r.path(f.id).contains(&line))
+            .collect();
         // Each flow's payload with the headers it needs, so that flows with different options add up.
         let used: f64 = crossing
+            .iter()
             .map(|f| {
                 let flow = &r.flows[f.id];
                 // Of a request/response flow only the requests go this way.
@@ -160,8 +164,14 @@ fn of_network(
                 part * f.measured_bytes as f64 * 8.0 / r.efficiency(flow.cc)
             })
             .sum();
-        all.insert(Metric::LineShare, used / seconds / rate);
         let q = port(line);
+        // A circuit is on nobody's path by packets: what it sent counts.
+        let used = if crossing.is_empty() {
+            q.wire_bytes as f64 * 8.0
+        } else {
+            used
+        };
+        all.insert(Metric::LineShare, used / seconds / rate);
         all.insert(Metric::QueueMean, to_us(line, q.queue_mean_bytes));
         all.insert(Metric::QueueP99, to_us(line, q.queue_p99_bytes as f64));
         all.insert(Metric::QueueMax, to_us(line, q.queue_max_bytes as f64));
