@@ -138,18 +138,18 @@ const MS: u64 = 4;
 fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
     let attached = Attached::new(&options(format), 1 << 17)?;
     let line = Line::new()?;
-    match trouble {
-        Trouble::Lossy => line.netem(SENDER, 1, netem(5_000, 5_000, 10_000, 20))?,
-        Trouble::Gap => line.set(2, 3, "int off")?,
-        _ => {}
+    if trouble == Trouble::Gap {
+        line.set(2, 3, "int off")?;
     }
     let receiver = address(RECEIVER, 3, ipv6);
-    // Neighbours are found before anything is measured.
+    // Neighbours are found before anything is measured; while they are looked for, a connection may fail.
     let to = traffic::receive(line.space(RECEIVER), receiver, "cubic")?;
-    drop(
-        line.space(SENDER)
-            .enter(|| traffic::connect(to, "cubic"))??,
-    );
+    let mut tries = 0;
+    while let Err(e) = line.space(SENDER).enter(|| traffic::connect(to, "cubic"))? {
+        tries += 1;
+        ensure!(tries < 10, "no way to the receiver: {e:#}");
+        thread::sleep(Duration::from_secs(1));
+    }
     thread::sleep(Duration::from_millis(1)); // the other end is a moment later
     let before = attached.count(Count::Agreed)?;
     let mut senders = vec![];
@@ -158,6 +158,11 @@ fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
         let to = traffic::receive(line.space(RECEIVER), receiver, cc)?;
         let at = start + Duration::from_micros(300 * i as u64);
         senders.push(traffic::send(line.space(SENDER), to, cc, at, None));
+    }
+    if trouble == Trouble::Lossy {
+        // Once they are connected: a lost SYN would cost a second.
+        traffic::sleep_until(start + Duration::from_micros(300 * FLOWS as u64));
+        line.netem(SENDER, 1, netem(5_000, 5_000, 10_000, 20))?;
     }
     if trouble == Trouble::Detour {
         traffic::sleep_until(start + Duration::from_millis(MS / 3));
@@ -1001,7 +1006,11 @@ pub fn commands() -> Result<Outcome> {
     says(&["status"], true, "attached: nothing")?;
     says(&["detach"], true, "nothing was attached")?;
     says(&["attach", "--to", "10.0.0.0/33"], false, "prefix length")?;
-    says(&["attach", "--cgroup", "/nowhere"], false, "/nowhere")?;
+    says(
+        &["attach", "--object", OBJECT, "--cgroup", "/nowhere"],
+        false,
+        "/nowhere",
+    )?;
     says(
         &["attach", "--object", OBJECT, "--format", "bottleneck"],
         true,
