@@ -104,11 +104,8 @@ impl Plot {
     }
 
     fn chart(&self) -> Option<String> {
-        let mut x = Scale::new(
-            self.x.1,
-            self.points().filter(|p| !p.1.is_nan()).map(|p| p.0),
-            6,
-        )?;
+        let there = self.points().filter(|p| !p.1.is_nan()).map(|p| p.0);
+        let mut x = Scale::new(self.x.1, there.chain(self.x_end), 6)?;
         if let Some(end) = self.x_end {
             x = x.ending_at(end);
         }
