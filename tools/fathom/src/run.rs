@@ -9,7 +9,7 @@ use crate::Outcome;
 use anyhow::{anyhow, bail, Context, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use results::{Measured, Results, Run, Wall};
+use results::{Measured, Results, Run, Verdict, Wall};
 use scenario::{Engine, Resolved, Scenario};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -148,15 +148,15 @@ pub fn jobs(
             for n in 0..seeds {
                 let mut settings = what.set.clone();
                 settings.extend(swept.iter().cloned());
-                let mut scenario = Scenario::load(file, &settings).map_err(|e| anyhow!("{e}"))?;
+                let mut scenario = Scenario::load(file, &settings).map_err(wrong)?;
                 let own = || scenario.resolve(&scenario.compare()[0]).map(|r| r.seed);
                 let seed = match what.seed {
-                    None if n > 0 => Some(own().map_err(|e| anyhow!("{e}"))?),
+                    None if n > 0 => Some(own().map_err(wrong)?),
                     seed => seed,
                 };
                 if let Some(seed) = seed {
                     settings.push(format!("seed={}", seed.wrapping_add(n)));
-                    scenario = Scenario::load(file, &settings).map_err(|e| anyhow!("{e}"))?;
+                    scenario = Scenario::load(file, &settings).map_err(wrong)?;
                 }
                 if !scenario.engines().contains(&on.engine()) {
                     bail!(
@@ -229,6 +229,11 @@ fn combinations(sweep: &[String]) -> Result<Vec<Vec<String>>> {
     Ok(all)
 }
 
+/// What is wrong with a scenario, without the word that `main` puts in front.
+fn wrong(e: Box<scenario::Error>) -> anyhow::Error {
+    anyhow!("{}", e.to_string().trim_start_matches("error: "))
+}
+
 /// FNV-1a: the same on every machine.
 fn hash(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|p| p.iter());
@@ -264,15 +269,24 @@ pub fn run(args: &Args) -> Result<Outcome> {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
     let done = execute(&jobs, args.what.jobs, dir.as_deref(), args.resume)?;
+    let runs: Vec<Run> = done.iter().map(|(_, run)| run.clone()).collect();
+    // Expectations may compare with runs of other shards.
+    let verdicts = if args.shard.is_some() {
+        Vec::new()
+    } else {
+        verdicts(&jobs, &done)?
+    };
     show(
-        &done.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>(),
+        &runs,
+        &verdicts,
         args.json.as_deref(),
         args.report.as_deref(),
     )?;
-    if args.shard.is_some() {
-        return Ok(Outcome::Ok); // Expectations may compare with runs of other shards.
-    }
-    expectations(&jobs, &done)
+    Ok(if verdicts.iter().all(|v| v.ok) {
+        Outcome::Ok
+    } else {
+        Outcome::Failed
+    })
 }
 
 /// Runs all `jobs`, those with results in `dir` left out when `resume`; results in the order of the jobs.
@@ -310,11 +324,15 @@ pub fn execute(
                     bar.set_position(parts.iter().map(|p| p.load(Relaxed)).sum());
                     !STOP.load(Relaxed)
                 };
+                let cpu = cpu_seconds();
                 let result = one(job, dir, resume, &mut tell);
+                let cpu = cpu_seconds() - cpu;
                 tell(1.0);
-                if let Ok(run) = &result {
-                    bar.suspend(|| eprintln!("{}", line(run)));
+                if let Ok((run, fresh)) = &result {
+                    let cpu = fresh.then_some(cpu);
+                    bar.suspend(|| eprintln!("{}", line(run, cpu)));
                 }
+                let result = result.map(|(run, _)| run);
                 bar.set_message(format!(
                     "{} of {} runs",
                     finished.fetch_add(1, Relaxed) + 1,
@@ -352,40 +370,59 @@ pub fn execute(
     }
 }
 
-/// What a run has to say of itself.
-fn line(run: &Run) -> String {
-    let seconds = run.wall.as_ref().map_or(0.0, |w| w.seconds);
-    let rate = if seconds > 0.0 {
-        run.facts.packet_hops as f64 / seconds / 1e6
-    } else {
-        0.0
+/// The kernel counts the time of a thread when it looks; below this that is not worth showing, s.
+const LEAST_CPU: f64 = 0.02;
+
+/// What a run has to say of itself. `cpu` is the time its thread was running: on a machine that does other
+/// things too, that is what the run costs. None when the result was there already.
+fn line(run: &Run, cpu: Option<f64>) -> String {
+    let wall = run.wall.clone().unwrap_or_default();
+    let what = format!(
+        "{} {} seed {}: {} packet-hops, {:.3} ms of network time",
+        run.meta.scenario,
+        run.label(),
+        run.meta.seed,
+        run.facts.packet_hops,
+        run.meta.duration_ns as f64 / 1e6,
+    );
+    let Some(cpu) = cpu else {
+        return format!("{what}, kept");
     };
-    let peak = run.wall.as_ref().map_or(0, |w| w.peak_bytes);
+    let spent = if cpu > LEAST_CPU { cpu } else { wall.seconds };
+    let rate = run.facts.packet_hops as f64 / spent.max(1e-6) / 1e6;
     format!(
-        "{} {} seed {}: {} packet-hops in {seconds:.2} s ({rate:.2} million a second), {:.3} ms of network time, peak memory {} MiB",
-        run.meta.scenario, run.label(), run.meta.seed, run.facts.packet_hops, run.meta.duration_ns as f64 / 1e6, peak >> 20,
+        "{what}, {:.2} s ({spent:.2} s of a core, {rate:.2} million a second), peak memory {} MiB",
+        wall.seconds,
+        wall.peak_bytes >> 20,
     )
 }
 
-/// Does one job, or takes its result from `dir`.
+/// How long this thread has been running on a core; 0 when that cannot be known.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = stat.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+    ns.unwrap_or(0) as f64 / 1e9
+}
+
+/// Does one job, or takes its result from `dir`; whether it was done.
 fn one(
     job: &Job,
     dir: Option<&Path>,
     resume: bool,
     tell: &mut dyn FnMut(f64) -> bool,
-) -> Result<Run> {
+) -> Result<(Run, bool)> {
     let kept = dir.map(|d| d.join(&job.name));
     if let (true, Some(file)) = (resume, &kept) {
         if let Ok(text) = std::fs::read_to_string(file) {
             // A file that is not whole is done again.
             if let Ok(mut results) = Results::parse(&text) {
                 if let (Some(run), true) = (results.runs.pop(), results.runs.is_empty()) {
-                    return Ok(run);
+                    return Ok((run, false));
                 }
             }
         }
     }
-    let resolved = job.scenario.resolve(&job.cc).map_err(|e| anyhow!("{e}"))?;
+    let resolved = job.scenario.resolve(&job.cc).map_err(wrong)?;
     let begin = Instant::now();
     let measured = measure(job.on, &resolved, tell)
         .with_context(|| format!("{} with {}", resolved.name, job.cc))?;
@@ -398,7 +435,7 @@ fn one(
     if let Some(file) = kept {
         write_whole(&file, &Results::new(vec![run.clone()]).to_json())?;
     }
-    Ok(run)
+    Ok((run, true))
 }
 
 /// What an engine makes of a scenario.
@@ -440,87 +477,78 @@ fn write_whole(file: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Prints the table, and writes what is to be written.
-fn show(runs: &[Run], json: Option<&Path>, report: Option<&Path>) -> Result<()> {
-    match json {
-        Some(file) if file.as_os_str() == "-" => {
-            print!("{}", Results::new(runs.to_vec()).to_json())
+/// Prints tables, and writes what is to be written.
+fn show(
+    runs: &[Run],
+    verdicts: &[Verdict],
+    json: Option<&Path>,
+    report: Option<&Path>,
+) -> Result<()> {
+    let text = || Results::new(runs.to_vec()).to_json();
+    if json.is_some_and(|file| file.as_os_str() == "-") {
+        print!("{}", text());
+    } else {
+        if let Some(file) = json {
+            write_whole(file, &text())?;
         }
-        Some(file) => {
-            write_whole(file, &Results::new(runs.to_vec()).to_json())?;
-            println!("{}", results::table(runs));
+        println!("{}", results::table(runs));
+        if !verdicts.is_empty() {
+            println!("{}", results::verdict_table(verdicts));
         }
-        None => println!("{}", results::table(runs)),
     }
     if let Some(dir) = report {
-        write_report(dir, runs)?;
+        let page =
+            ::report::write(dir, runs, verdicts).with_context(|| dir.display().to_string())?;
+        eprintln!("fathom: {}", page.display());
+    }
+    for v in verdicts.iter().filter(|v| !v.ok) {
+        eprintln!("fathom: {}", complaint(v));
     }
     Ok(())
 }
 
-/// The seam for the report: one page with plots of `runs` in `dir`.
-fn write_report(dir: &Path, _runs: &[Run]) -> Result<()> {
-    bail!(
-        "{}: reports are not there yet; --json keeps the results for one",
-        dir.display()
+/// Metric, value and bound of an expectation that failed.
+fn complaint(v: &Verdict) -> String {
+    let e = &v.expectation;
+    let group = e
+        .group
+        .as_ref()
+        .map_or(String::new(), |g| format!(" of {g}"));
+    let bounds = [
+        e.min.map(|m| format!("at least {m}")),
+        e.max.map(|m| format!("at most {m}")),
+    ];
+    let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+    let than = e
+        .relative_to
+        .as_ref()
+        .map_or(String::new(), |o| format!(" times {o}'s"));
+    let value = v
+        .value
+        .map_or("not there".to_owned(), |v| format!("{v:.4}"));
+    format!(
+        "{} ({}): {}{group} is {value}, expected {}{than}",
+        v.cc,
+        v.engine,
+        e.metric,
+        bounds.join(" and ")
     )
 }
 
-/// Checks what the scenarios expect; says what is not as it should be.
-fn expectations(jobs: &[Job], done: &[(usize, Run)]) -> Result<Outcome> {
-    let mut verdicts = Vec::new();
+/// What the scenarios expect against what came of it.
+fn verdicts(jobs: &[Job], done: &[(usize, Run)]) -> Result<Vec<Verdict>> {
+    let mut all = Vec::new();
     let sets: std::collections::BTreeSet<usize> = jobs.iter().map(|j| j.set).collect();
     for set in sets {
         let Some(job) = jobs.iter().find(|j| j.set == set) else {
             continue;
         };
-        let expect = job
-            .scenario
-            .resolve(&job.cc)
-            .map_err(|e| anyhow!("{e}"))?
-            .expect;
-        let runs: Vec<Run> = done
-            .iter()
-            .filter(|(at, _)| jobs[*at].set == set)
-            .map(|(_, r)| r.clone())
-            .collect();
-        verdicts.extend(results::check(&expect, &runs));
+        let resolved = job.scenario.resolve(&job.cc).map_err(wrong)?;
+        let mine = done.iter().filter(|(at, _)| jobs[*at].set == set);
+        let runs: Vec<Run> = mine.map(|(_, r)| r.clone()).collect();
+        all.extend(results::check(&resolved.expect, &runs));
     }
-    if verdicts.is_empty() {
-        return Ok(Outcome::Ok);
-    }
-    println!("{}", results::verdict_table(&verdicts));
-    let mut outcome = Outcome::Ok;
-    for v in verdicts.iter().filter(|v| !v.ok) {
-        outcome = Outcome::Failed;
-        let e = &v.expectation;
-        let group = e
-            .group
-            .as_ref()
-            .map_or(String::new(), |g| format!(" of {g}"));
-        let bounds: Vec<String> = [
-            e.min.map(|m| format!("at least {m}")),
-            e.max.map(|m| format!("at most {m}")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let than = e
-            .relative_to
-            .as_ref()
-            .map_or(String::new(), |o| format!(" times {o}'s"));
-        let value = v
-            .value
-            .map_or("not there".to_owned(), |v| format!("{v:.4}"));
-        eprintln!(
-            "fathom: {} ({}): {}{group} is {value}, expected {}{than}",
-            v.cc,
-            v.engine,
-            e.metric,
-            bounds.join(" and ")
-        );
-    }
-    Ok(outcome)
+    Ok(all)
 }
 
 /// Runs `fathom merge`.
@@ -566,7 +594,7 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
         key(a).cmp(&key(b))
     });
     eprintln!("fathom: {} runs from {} files", runs.len(), files.len());
-    show(&runs, args.json.as_deref(), args.report.as_deref())?;
+    show(&runs, &[], args.json.as_deref(), args.report.as_deref())?;
     Ok(Outcome::Ok)
 }
 

@@ -78,9 +78,8 @@ pub struct Port {
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     changed: Ps,
-    /// Bytes times picoseconds.
-    sum: u128,
-    time: u128,
+    /// How long nothing waited.
+    idle: Ps,
     lengths: Histogram,
     max: u32,
 }
@@ -101,10 +100,12 @@ impl Watch {
         if now > self.changed {
             let time = now - self.changed;
             self.changed = now;
-            self.time += u128::from(time);
-            self.sum += u128::from(bytes) * u128::from(time);
-            self.lengths.add(u64::from(bytes), time);
-            self.max = self.max.max(bytes);
+            if bytes == 0 {
+                self.idle += time; // Most of the time, in most ports.
+            } else {
+                self.lengths.add(u64::from(bytes), time);
+                self.max = self.max.max(bytes);
+            }
         }
     }
 
@@ -117,11 +118,20 @@ impl Watch {
     /// Mean, 99th percentile and largest length, bytes.
     #[must_use]
     pub fn lengths(&self) -> (f64, u64, u64) {
-        if self.time == 0 {
+        let busy = self.lengths.count();
+        let all = busy + self.idle;
+        if busy == 0 {
             return (0.0, 0, 0);
         }
-        let mean = self.sum as f64 / self.time as f64;
-        (mean, self.lengths.quantile(99, 100), u64::from(self.max))
+        let mean = self.lengths.mean() * (busy as f64 / all as f64);
+        // All but a hundredth of the whole time is all but so much of the busy time.
+        let longest = all / 100;
+        let p99 = if longest >= busy {
+            0
+        } else {
+            self.lengths.quantile(busy - longest, busy)
+        };
+        (mean, p99, u64::from(self.max))
     }
 }
 

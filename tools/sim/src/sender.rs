@@ -535,6 +535,11 @@ impl Sender {
         std::mem::take(&mut self.throttled)
     }
 
+    /// The host's own port had no room for a segment of this sender.
+    pub fn forgotten_by_host(&mut self) {
+        self.local = self.local.saturating_sub(1);
+    }
+
     /// Moves the hint to a segment that is lost and not yet sent again.
     fn find_again(&mut self) -> bool {
         self.hint = self.hint.max(self.una);

@@ -646,6 +646,12 @@ impl Sim {
         let before = port.queued();
         let idle = port.packets() == 0;
         if !port.offer(now, &mut packet, room, &mut self.rng) {
+            if port.host && packet.kind == Kind::Data && packet.size > SMALL {
+                // It is no longer in the host's port; who sent it goes on with the next ACK or timer.
+                if let Some(sender) = &mut self.channels[packet.flow as usize].sender {
+                    sender.forgotten_by_host();
+                }
+            }
             self.forget(&packet);
             return;
         }
@@ -666,15 +672,16 @@ impl Sim {
     /// What a port may hold now: α times what is free, of which at least the port's own use is taken anew
     /// when it seems too little.
     fn room(&mut self, pool: usize, p: usize, size: u32) -> u32 {
-        let limit = |pool: &Pool| {
+        let limit = |pool: &Pool, queued: u32| {
             let free = pool.bytes.saturating_sub(pool.used);
-            let most =
-                ((u128::from(free) * u128::from(pool.alpha)) >> 16).min(u128::from(u32::MAX));
+            let most = (u128::from(free) * u128::from(pool.alpha)) >> 16;
             // No more than is there at all.
-            (most as u64).min(free) as u32
+            most.min(u128::from(free) + u128::from(queued))
+                .min(u128::from(u32::MAX)) as u32
         };
-        let room = limit(&self.pools[pool]);
-        if self.ports[p].queued() + size <= room {
+        let queued = self.ports[p].queued();
+        let room = limit(&self.pools[pool], queued);
+        if queued + size <= room {
             return room;
         }
         let mut left = 0;
@@ -683,7 +690,7 @@ impl Sim {
             left += u64::from(self.ports[other].advance(self.now));
         }
         self.pools[pool].used -= left;
-        limit(&self.pools[pool])
+        limit(&self.pools[pool], self.ports[p].queued())
     }
 
     #[inline]

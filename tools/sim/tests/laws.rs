@@ -155,6 +155,8 @@ fn the_path_of_acks_matters_to_swift_alone() {
         println!("{name}, {others} flows the other way: {share:.3}");
         share
     };
-    assert!(share("poseidon", 8) > 0.95);
+    // The ACKs of the others, one of 98 bytes for two packets, take their part of the line.
+    let left = 1.0 - 98.0 / (2.0 * 1538.0);
+    assert!(share("poseidon", 8) > 0.96 * left);
     assert!(share("swift", 8) < 0.8);
 }
