@@ -56,11 +56,13 @@ fn main() {
     }
 }
 
-/// Ten pairs over one 10 Gbit/s link, Reno, an ACK per packet, `packets` of payload in all.
+/// Ten pairs over one 10 Gbit/s link, Reno, an ACK per packet, receive windows of 64 segments, `packets` of payload
+/// in all.
 fn run_dumbbell(packets: u64) {
     let (mut net, line, a, b) = dumbbell(10, 10, 10, 10 * US);
     net.ports[line].limit = 1000 * 1500;
     net.tcp.ack_every = 1;
+    net.tcp.receive_window = 64 * 1448;
     let cc = net.spec(law("reno", 0));
     for i in 0..10 {
         net.flow(
