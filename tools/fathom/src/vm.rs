@@ -67,8 +67,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let initramfs = dir.path().join("initramfs");
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
-    archive.dir("bin")?;
-    archive.file("bin/fathom", &std::env::current_exe()?)?;
     archive
         .file(int::OBJECT, &paths.bpf())
         .context("run `make tools` first")?;

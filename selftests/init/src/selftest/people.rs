@@ -12,7 +12,7 @@ use std::{
 };
 
 const MODULE: &str = "sch_int";
-const FATHOM: &str = "/bin/fathom";
+const FATHOM: &str = "/usr/sbin/fathom";
 const TC: &str = "/usr/sbin/tc";
 const MODPROBE: &str = "/proc/sys/kernel/modprobe";
 const NOBODY: u32 = 65534;
@@ -61,52 +61,52 @@ fn on(pair: &Pair) -> Result<()> {
     fs::write(MODPROBE, "\n").context(MODPROBE)?;
     let refused = check(
         0,
-        "/bin/fathom tc add a rate 1gbit",
+        "/usr/sbin/fathom tc add a rate 1gbit",
         1,
         &["a: ", "modprobe sch_int"],
     );
     fs::write(MODPROBE, modprobe.trim()).context(MODPROBE)?;
     refused?;
     // With it, the module comes by its alias.
-    let add = "/bin/fathom tc add a rate 1gbit delay 5us limit 1mb int hop-id 3 ecn 65pkt target 1ms rpm 1024";
+    let add = "/usr/sbin/fathom tc add a rate 1gbit delay 5us limit 1mb int hop-id 3 ecn 65pkt target 1ms rpm 1024";
     check(NOBODY, add, 1, &["CAP_NET_ADMIN"])?;
     check(0, add, 0, &[])?;
     let shown = "a: rate 1gbit delay 5us limit 1mb ecn 98410b int hop-id 3 target 1ms interval 100ms rpm 1024";
     check(
         0,
-        "/bin/fathom tc show",
+        "/usr/sbin/fathom tc show",
         0,
         &[shown, "sent ", "CoDel chose 0"],
     )?;
     check(
         0,
-        "/bin/fathom tc show a --json",
+        "/usr/sbin/fathom tc show a --json",
         0,
         &["\"hop_id\": 3", "\"rate\": 125000000", "\"rpm_set\": 0"],
     )?;
     check(0, add, 1, &["fathom tc change a"])?;
-    check(0, "/bin/fathom tc change a rate 2gbit int off", 0, &[])?;
+    check(0, "/usr/sbin/fathom tc change a rate 2gbit int off", 0, &[])?;
     check(
         0,
-        "/bin/fathom tc show a",
+        "/usr/sbin/fathom tc show a",
         0,
         &["a: rate 2gbit delay 5us", "hop-id 3"],
     )?;
     check(
         0,
-        "/bin/fathom tc change a rate 1bit",
+        "/usr/sbin/fathom tc change a rate 1bit",
         2,
         &["rate: 1bit is out of bounds", "8kbit"],
     )?;
     check(
         0,
-        "/bin/fathom tc change a speed 1gbit",
+        "/usr/sbin/fathom tc change a speed 1gbit",
         2,
         &["\"speed\" is not a parameter"],
     )?;
     check(
         0,
-        "/bin/fathom tc show nowhere",
+        "/usr/sbin/fathom tc show nowhere",
         1,
         &["there is no network device \"nowhere\""],
     )?;
@@ -123,9 +123,9 @@ fn on(pair: &Pair) -> Result<()> {
         println!("# {line}");
     }
     check(0, "/usr/sbin/tc qdisc del dev a root", 0, &[])?;
-    check(0, "/bin/fathom tc del a", 1, &["a is not a port"])?;
+    check(0, "/usr/sbin/fathom tc del a", 1, &["a is not a port"])?;
     check(0, "/usr/sbin/tc qdisc add dev a root int", 0, &[])?;
-    check(0, "/bin/fathom tc show a", 0, &["a: limit 1mb"])?;
-    check(0, "/bin/fathom tc del a", 0, &[])?;
+    check(0, "/usr/sbin/fathom tc show a", 0, &["a: limit 1mb"])?;
+    check(0, "/usr/sbin/fathom tc del a", 0, &[])?;
     Ok(())
 }
