@@ -307,7 +307,8 @@ void fathom_trace(const struct sock *sk, const u8 *rest)
 	if (smp_load_acquire(&fathom_tracing)) {
 		ring = this_cpu_ptr(fathom_rings);
 		d.lost = ring->lost;
-		if (kfifo_put(&ring->fifo, d))
+		/* A CPU that came up after the device was opened has no room. */
+		if (kfifo_initialized(&ring->fifo) && kfifo_put(&ring->fifo, d))
 			ring->lost = 0;
 		else
 			ring->lost++;
