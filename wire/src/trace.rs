@@ -148,13 +148,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_has_its_place() {
+    fn every_field_has_its_place() -> Result<(), &'static str> {
         let mut bytes = [0u8; Decision::LEN];
         for (i, byte) in (0u8..).zip(bytes.iter_mut()) {
             *byte = i;
         }
         bytes[48..64].copy_from_slice(b"theta_powertcp\0\0");
-        let d = Decision::parse(&bytes).unwrap();
+        let d = Decision::parse(&bytes).ok_or("a whole record")?;
         assert_eq!(d.time_ns, u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7]));
         assert_eq!((d.local[0], d.remote[0]), (8, 24));
         assert_eq!(d.local_port, u16::from_ne_bytes([40, 41]));
@@ -167,5 +167,6 @@ mod tests {
             d.rest.pacing_rate,
             u64::from_ne_bytes([120, 121, 122, 123, 124, 125, 126, 127])
         );
+        Ok(())
     }
 }
