@@ -228,9 +228,7 @@ impl Hpcc {
             (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
             (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
             (Some(hops), Int::Stack(records, wrap)) => {
-                let now_ns = ack.now_ns as u32;
-                let fold = self.largest();
-                return hops.any_stack(records, *wrap, now_ns, Default::default(), fold);
+                return hops.stack(records, *wrap, ack.now_ns as u32, self.largest());
             }
             _ => None,
         };
@@ -474,7 +472,7 @@ impl Law for Hpcc {
     type Params = Params;
     const NAME: &'static str = "hpcc";
 
-    #[inline]
+    #[inline(never)]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         let eta = check("eta_percent", c.eta_percent, 50, 99)?;

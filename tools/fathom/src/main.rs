@@ -16,7 +16,6 @@ mod scene;
 mod selftest;
 mod table;
 mod tc;
-mod trace;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -56,8 +55,6 @@ enum Command {
     Status(int::StatusArgs),
     /// Make network devices software switch ports (the qdisc `int`), change and show them.
     Tc(tc::Args),
-    /// Show the decisions of our congestion controls as they are made (root).
-    Trace(trace::Args),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
     Vm(vm::Args),
 }
@@ -87,7 +84,6 @@ fn main() -> ExitCode {
         Command::Detach(args) => int::detach(&args),
         Command::Status(args) => int::status(&args),
         Command::Tc(args) => tc::run(&args),
-        Command::Trace(args) => trace::run(&args),
         Command::Vm(args) => vm::run(&args),
     };
     match result {
