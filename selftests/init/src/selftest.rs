@@ -43,8 +43,6 @@ const TESTS: &[Test] = &[
     ("port_writes_telemetry", stamp::formats),
     ("port_by_command", people::commands),
     ("codel_drops_without_ecn", codel::drops_without_ecn),
-    ("rpm_marks_acks", rpm::marks_acks),
-    ("rpm_shared_by_a_namespace", rpm::shared_by_a_namespace),
     ("ports_removed_in_any_order", rpm::removed_in_any_order),
     ("vectors_through_xdp", telemetry::vectors),
     ("telemetry_is_carried", telemetry::carried),
@@ -57,7 +55,8 @@ const TESTS: &[Test] = &[
     ("kernel_log_is_clean", log_is_clean),
 ];
 
-/// Those of the software switch port, for the lab: where time is virtual, a burst is one.
+/// Those of the software switch port, for the lab: where time is virtual, a burst is one. What CoDel chooses
+/// of it is only known there, so reverse path marking is tested there alone.
 const PORT_TESTS: &[Test] = &[
     ("port_writes_telemetry", stamp::formats),
     ("codel_marks_by_the_law", codel::marks_by_the_law),
