@@ -82,15 +82,19 @@ pub(crate) fn bottleneck(sample: &Sample) -> Int<'static> {
 #[inline(never)]
 pub(crate) fn stack(sample: &Sample) -> (Records, usize) {
     let mut records = Records::default();
-    for (to, from) in records
-        .iter_mut()
-        .zip(sample.body.chunks_exact(stack::SLOT_LEN))
-    {
-        let mut slot = stack::Slot::default();
-        slot.0.copy_from_slice(from);
-        *to = record(&slot.record());
+    let slots = sample.body.chunks_exact(stack::SLOT_LEN);
+    for (to, from) in records.iter_mut().zip(slots) {
+        *to = slot(from);
     }
     (records, usize::from(sample.hops))
+}
+
+#[inline(never)]
+fn slot(bytes: &[u8]) -> Record {
+    match bytes.first_chunk() {
+        Some(slot) => record(&stack::Slot(*slot).record()),
+        None => Record::default(),
+    }
 }
 
 /// As the law takes them.

@@ -6,36 +6,32 @@
 //! written once; a module adds its parameters and its name.
 
 #[cfg(feature = "telemetry")]
-use crate::{int_sample, kapi::storage::Record, wire::Format};
+use crate::{int_sample, kapi::storage, wire::Format};
 use crate::{
     kapi::{
-        cong::{CongestionControl, Info, Registration},
-        param,
+        cong::{Call, CongestionControl, Holds, Info},
         plain::Plain,
+        settings::{Held, Parametric},
         sock::{CaState, RateSample, Sock},
+        trace,
     },
-    laws::{math::CWND_SHIFT, Ack, ConfigError, Int, Law, Path},
+    laws::{math::CWND_SHIFT, Ack, ConfigError, Coverage, HopHistory, Int, Law, Path, Record},
+    trace::Rest,
 };
 use core::marker::PhantomData;
-use kernel::{prelude::*, sync::SetOnce};
+use kernel::prelude::*;
 
 /// What a module says about its law.
-pub(crate) trait Tenant: 'static {
+pub(crate) trait Tenant: Parametric<Settings = Settings<Self::Law>> {
     /// The law.
     type Law: Law + Plain;
 
-    /// The module's parameters, as they were given.
-    type Values: Copy;
-
-    /// The parameters, checked.
+    /// What the parameters come to.
     ///
     /// # Errors
     ///
     /// Names the first one that is out of bounds.
-    fn settings(values: &Self::Values) -> Result<Settings<Self::Law>, ConfigError>;
-
-    /// Where they are; set once, before the congestion control is registered.
-    fn loaded() -> &'static SetOnce<Settings<Self::Law>>;
+    fn settings(values: &crate::Values) -> Result<Settings<Self::Law>, ConfigError>;
 
     /// The base RTT that the law goes by at present, ns, for `ss -i`.
     fn base_rtt_ns(law: &Self::Law) -> u32;
@@ -56,7 +52,7 @@ pub(crate) trait Tenant: 'static {
 pub(crate) struct Settings<L: Law> {
     /// Those of the law itself.
     pub(crate) law: L::Params,
-    /// Rate of the host's link, bytes a second; 0 = unknown.
+    /// Rate of the host's link, bytes a second; 0 = that of the device.
     pub(crate) line_rate: u64,
     /// Base RTT, ns; 0 = learn it.
     pub(crate) base_rtt_ns: u32,
@@ -64,25 +60,19 @@ pub(crate) struct Settings<L: Law> {
     pub(crate) gentle: bool,
 }
 
+// Not derived: that would ask it of the law.
+impl<L: Law> Clone for Settings<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Law> Copy for Settings<L> {}
+
 /// The first window of a gentle start, packets: one that a receiver acknowledges at once.
 const GENTLE: u64 = 2;
 
-/// Checks the parameters and registers the congestion control.
-///
-/// # Errors
-///
-/// `EINVAL` when a parameter is out of bounds, and the log says which; those of [`Registration::new`].
-pub(crate) fn register<T: Tenant>(
-    module: &'static ThisModule,
-    values: &T::Values,
-) -> Result<Registration<LawCc<T>>> {
-    T::loaded().populate(T::settings(values).map_err(param::refuse)?);
-    Registration::new(module)
-}
-
 /// The private area of a socket.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(crate) struct State<L> {
     law: L,
     /// Bytes acknowledged at the last ACK: with the packets acknowledged since, it tells whether those
@@ -90,7 +80,21 @@ pub(crate) struct State<L> {
     bytes_acked: u32,
     /// The MSS that the law was told of.
     mss: u16,
-    _pad: u16,
+    /// The route that the law was told of, [`Sock::route`].
+    route: u8,
+    held: Held,
+}
+
+impl<L> Holds for State<L> {
+    #[inline(always)]
+    fn held(&self) -> &Held {
+        &self.held
+    }
+
+    #[inline(always)]
+    fn held_mut(&mut self) -> &mut Held {
+        &mut self.held
+    }
 }
 
 /// The congestion control that runs the law of `T`.
@@ -101,17 +105,24 @@ const CLOCK_NS: u16 = 1000;
 /// Preamble, Ethernet header, checksum and inter-frame gap: what a packet occupies on an Ethernet link
 /// besides its IP datagram, bytes.
 const ETHERNET: u32 = 8 + 14 + 4 + 12;
+const BYTES_PER_MBIT: u64 = 125_000;
 
 /// RTTs beyond 4 s say nothing more to a datacenter law: that is what 32 bits of nanoseconds hold.
+#[inline]
 fn us_to_ns(us: u32) -> u32 {
     us.saturating_mul(1000)
 }
 
-/// The path as the socket and the module's parameters know it.
+/// The path as the socket, its device and the module's parameters know it.
+#[inline(never)]
 fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
     let overhead = ETHERNET + sk.network_header_len() + sk.tcp_header_len();
     Path {
-        line_rate: settings.line_rate,
+        line_rate: match settings.line_rate {
+            // A device that does not tell its speed either leaves the law its default.
+            0 => u64::from(sk.route_mbps()).saturating_mul(BYTES_PER_MBIT),
+            given => given,
+        },
         base_rtt_ns: settings.base_rtt_ns,
         handshake_rtt_ns: us_to_ns(sk.srtt_us()),
         clock_ns: CLOCK_NS,
@@ -121,10 +132,20 @@ fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
     }
 }
 
+/// Tells the law of another MTU or route.
+#[cold]
+#[inline(never)]
+fn follow_path<L: Law>(sk: &Sock<'_>, ca: &mut State<L>, settings: &Settings<L>) {
+    let path = path(sk, settings);
+    ca.mss = path.mss;
+    ca.route = sk.route();
+    ca.law.path_changed(&settings.law, &path);
+}
+
 /// An ACK and those without telemetry that waited for it; none when it has to wait, too.
 #[cfg(feature = "telemetry")]
 #[inline(always)]
-fn wait<'a>(record: Option<&mut Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
+fn wait<'a>(record: Option<&mut storage::Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
     let Some(record) = record else {
         return Some(ack);
     };
@@ -136,43 +157,40 @@ fn wait<'a>(record: Option<&mut Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
     Some(Ack { acked, ce, ..ack })
 }
 
-/// Tells the law of an ACK, with the maximum per-hop delay that the segment with this number brought.
-#[cfg(feature = "poseidon")]
+/// Tells the law of an ACK, with the telemetry that the segment with this number brought: for Poseidon
+/// the maximum per-hop delay, for the others what hops say of themselves and what the law remembers of
+/// them.
+#[cfg(feature = "telemetry")]
 #[inline(always)]
-fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack: Ack<'_>) -> bool {
-    let mut record = Record::of(sk);
-    let sample = record.as_mut().and_then(|record| record.take(number));
-    let int = match &sample {
-        Some((sample, shift)) if sample.format == Format::Mpd as u8 => {
-            int_sample::mpd(sample, *shift)
-        }
-        _ => Int::None,
-    };
-    match wait(record.as_mut(), Ack { int, ..ack }) {
-        Some(ack) => law.on_ack(params, None, &ack),
-        None => false,
-    }
-}
-
-/// The same with what hops say of themselves, and what the law remembers of them.
-#[cfg(all(feature = "telemetry", not(feature = "poseidon")))]
-#[inline(always)]
-fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack: Ack<'_>) -> bool {
-    let mut record = Record::of(sk);
+fn tell<T: Tenant>(
+    sk: &Sock<'_>,
+    law: &mut T::Law,
+    settings: &Settings<T::Law>,
+    number: u32,
+    ack: Ack<'_>,
+) -> bool {
+    const MPD: bool = cfg!(feature = "poseidon");
+    let mut record = storage::Record::of(sk);
     let sample = record.as_mut().and_then(|record| record.take(number));
     let stack;
     let int = match &sample {
-        Some((sample, _)) if sample.format == Format::Bottleneck as u8 => {
+        Some((sample, shift)) if MPD && sample.format == Format::Mpd as u8 => {
+            int_sample::mpd(sample, *shift)
+        }
+        Some((sample, _)) if !MPD && sample.format == Format::Bottleneck as u8 => {
             int_sample::bottleneck(sample)
         }
-        Some((sample, _)) if sample.format == Format::Stack as u8 => {
+        Some((sample, _)) if !MPD && sample.format == Format::Stack as u8 => {
             stack = int_sample::stack(sample);
             int_sample::path(&stack.0, stack.1)
         }
         _ => Int::None,
     };
     match wait(record.as_mut(), Ack { int, ..ack }) {
-        Some(ack) => law.on_ack(params, record.as_mut().map(Record::history), &ack),
+        Some(ack) => {
+            let hops = record.as_mut().map(storage::Record::history);
+            decide::<T>(sk, law, settings, hops, &ack)
+        }
         None => false,
     }
 }
@@ -180,8 +198,84 @@ fn tell<L: Law>(sk: &Sock<'_>, law: &mut L, params: &L::Params, number: u32, ack
 /// The same for a law that does without.
 #[cfg(not(feature = "telemetry"))]
 #[inline(always)]
-fn tell<L: Law>(_: &Sock<'_>, law: &mut L, params: &L::Params, _: u32, ack: Ack<'_>) -> bool {
-    law.on_ack(params, None, &ack)
+fn tell<T: Tenant>(
+    sk: &Sock<'_>,
+    law: &mut T::Law,
+    settings: &Settings<T::Law>,
+    _number: u32,
+    ack: Ack<'_>,
+) -> bool {
+    decide::<T>(sk, law, settings, None, &ack)
+}
+
+/// The law's decision, and a record of it for who wants to see it.
+#[inline(always)]
+fn decide<T: Tenant>(
+    sk: &Sock<'_>,
+    law: &mut T::Law,
+    settings: &Settings<T::Law>,
+    hops: Option<&mut HopHistory>,
+    ack: &Ack<'_>,
+) -> bool {
+    let changed = law.on_ack(&settings.law, hops, ack);
+    if trace::on() {
+        show::<T>(sk, law, settings, ack);
+    }
+    changed
+}
+
+#[cold]
+#[inline(never)]
+fn show<T: Tenant>(sk: &Sock<'_>, law: &T::Law, settings: &Settings<T::Law>, ack: &Ack<'_>) {
+    let mut rest = Rest {
+        rtt_ns: ack.rtt_ns,
+        acked: ack.acked,
+        in_flight: ack.in_flight,
+        base_rtt_ns: T::base_rtt_ns(law),
+        target_ns: T::target_ns(law, settings),
+        gauge: T::gauge(law),
+        cwnd: law.cwnd_packets_at(ack.delivered),
+        cwnd_q20: law.cwnd(),
+        pacing_rate: law.pacing_rate(&settings.law),
+        ..Rest::default()
+    };
+    for (to, from) in rest.law.iter_mut().zip(T::Law::NAME.bytes()) {
+        *to = from;
+    }
+    let hop = match ack.int {
+        Int::None => Record::default(),
+        Int::Mpd(mpd) => {
+            rest.format = 1;
+            rest.hops = 1;
+            if mpd.coverage == Coverage::Full {
+                rest.flags |= crate::trace::COVERED;
+            }
+            Record {
+                qlen_bytes: mpd.forward_ns,
+                tx_bytes: mpd.backward_ns,
+                ..Record::default()
+            }
+        }
+        Int::Bottleneck(record) => {
+            rest.format = 2;
+            rest.hops = 1;
+            rest.flags |= crate::trace::COVERED;
+            record
+        }
+        Int::Stack(records, _) => {
+            rest.format = 3;
+            rest.hops = records.len() as u8;
+            records.first().copied().unwrap_or_default()
+        }
+    };
+    rest.telemetry = [hop.qlen_bytes, hop.tx_bytes, hop.ts_ns, hop.hop_id];
+    if ack.app_limited {
+        rest.flags |= crate::trace::UNUSED;
+    }
+    if ack.full_size {
+        rest.flags |= crate::trace::FULL_SIZE;
+    }
+    trace::push(sk, &rest);
 }
 
 /// Hands the law's window to TCP. A window of two and a half packets is two for some ACKs and three for
@@ -197,24 +291,17 @@ fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
     sk.set_pacing_rate(law.pacing_rate(params));
 }
 
-impl<T: Tenant> LawCc<T> {
-    fn settings() -> Option<&'static Settings<T::Law>> {
-        T::loaded().as_ref()
-    }
-}
-
 #[vtable]
 impl<T: Tenant> CongestionControl for LawCc<T> {
     type State = State<T::Law>;
+    type Parameters = T;
     const NAME: &'static str = T::Law::NAME;
     const NON_RESTRICTED: bool = false;
 
-    fn init(sk: &Sock<'_>, ca: &mut Self::State) {
-        let Some(settings) = Self::settings() else {
-            return;
-        };
+    fn init(Call { sk, ca, settings }: Call<'_, Self>) {
         let path = path(sk, settings);
         ca.mss = path.mss;
+        ca.route = sk.route();
         ca.bytes_acked = sk.bytes_acked();
         ca.law.start(&settings.law, &path, sk.clock_ns());
         if settings.gentle {
@@ -228,36 +315,36 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         apply(sk, &ca.law, &settings.law);
     }
 
-    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, number: u32, rs: &RateSample) {
-        let Some(settings) = Self::settings() else {
-            return;
-        };
+    fn cong_control(Call { sk, ca, settings }: Call<'_, Self>, number: u32, rs: &RateSample) {
         if !ca.law.started() {
             return; // The SYN-ACK of an active open comes before `init`.
         }
-        if u32::from(ca.mss) != sk.mss() {
-            let path = path(sk, settings);
-            ca.mss = path.mss;
-            ca.law.path_changed(&settings.law, &path);
+        if u32::from(ca.mss) != sk.mss() || ca.route != sk.route() {
+            follow_path(sk, ca, settings);
         }
         let acked = rs.acked_sacked();
         let bytes = sk.bytes_acked();
         let full_bytes = bytes.wrapping_sub(ca.bytes_acked) == acked.wrapping_mul(ca.mss.into());
         ca.bytes_acked = bytes;
+        let in_flight = sk.in_flight();
         let ack = Ack {
             now_ns: sk.clock_ns(),
             rtt_ns: rs.rtt_us().map_or(0, us_to_ns),
             acked,
             delivered: sk.delivered(),
             prior_delivered: rs.prior_delivered(),
-            in_flight: sk.in_flight(),
-            ce: rs.delivered_ce(),
-            app_limited: rs.is_app_limited(),
+            in_flight,
+            ce: if sk.counts_marks() {
+                rs.delivered_ce()
+            } else {
+                0 // Answered once, by `set_state`.
+            },
+            // A window that the application, the receiver or the send buffer leaves unused does not grow.
+            app_limited: rs.is_app_limited() || sk.is_held_back(),
             full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
             int: Int::None,
         };
-        let in_flight = ack.in_flight;
-        if tell(sk, &mut ca.law, &settings.law, number, ack) {
+        if tell::<T>(sk, &mut ca.law, settings, number, ack) {
             sk.set_pacing_rate(ca.law.pacing_rate(&settings.law));
         }
         // At least one retransmission may leave now, however far the window has fallen.
@@ -269,37 +356,35 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         set_window(sk, &ca.law, least);
     }
 
-    fn ssthresh(_sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
-        ca.law.ssthresh().max(2)
+    fn ssthresh(call: Call<'_, Self>) -> u32 {
+        call.ca.law.ssthresh().max(2)
     }
 
-    fn undo_cwnd(sk: &Sock<'_>, ca: &mut Self::State) -> u32 {
-        let Some(settings) = Self::settings() else {
-            return sk.cwnd();
-        };
+    fn undo_cwnd(Call { sk, ca, settings }: Call<'_, Self>) -> u32 {
         ca.law.on_undo(&settings.law);
         ca.law.cwnd_packets_at(sk.delivered()).max(sk.cwnd())
     }
 
-    fn set_state(sk: &Sock<'_>, ca: &mut Self::State, new: CaState) {
-        let Some(settings) = Self::settings() else {
-            return;
-        };
+    fn set_state(Call { sk, ca, settings }: Call<'_, Self>, new: CaState) {
+        let (law, params) = (&mut ca.law, &settings.law);
         match (sk.ca_state(), new) {
-            (_, CaState::Loss) => ca.law.on_timeout(&settings.law, sk.clock_ns()),
-            (CaState::Recovery, CaState::Recovery) => {}
-            (_, CaState::Recovery) => ca.law.on_loss(&settings.law, sk.clock_ns()),
-            (CaState::Recovery | CaState::Loss, CaState::Open | CaState::Disorder) => {
-                ca.law.on_recovery_exit(&settings.law);
+            (_, CaState::Loss) => law.on_timeout(params, sk.clock_ns()),
+            // RFC 3168: a mark is answered as a loss is, once per window. So is a drop by the host's own
+            // queue. A peer that counts marks is answered in proportion instead.
+            (_, CaState::Cwr) if sk.counts_marks() => {}
+            (CaState::Recovery, CaState::Recovery) | (CaState::Cwr, CaState::Cwr) => {}
+            (_, CaState::Recovery | CaState::Cwr) => law.on_loss(params, sk.clock_ns()),
+            (
+                CaState::Recovery | CaState::Loss | CaState::Cwr,
+                CaState::Open | CaState::Disorder,
+            ) => {
+                law.on_recovery_exit(params);
             }
             _ => {}
         }
     }
 
-    fn cwnd_event_tx_start(sk: &Sock<'_>, ca: &mut Self::State) {
-        let Some(settings) = Self::settings() else {
-            return;
-        };
+    fn cwnd_event_tx_start(Call { sk, ca, settings }: Call<'_, Self>) {
         if ca.law.started() && sk.idle_us() > sk.rto_us() {
             ca.law.on_idle_restart(&settings.law, sk.clock_ns());
             apply(sk, &ca.law, &settings.law);
@@ -307,12 +392,11 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     /// One: a burst of two at low rate queues behind itself, and that queue is what the laws measure.
-    fn min_tso_segs(_sk: &Sock<'_>, _ca: &mut Self::State) -> u32 {
+    fn min_tso_segs(_call: Call<'_, Self>) -> u32 {
         1
     }
 
-    fn get_info(ca: &Self::State) -> Option<Info> {
-        let settings = Self::settings()?;
+    fn get_info(ca: &Self::State, settings: &Settings<T::Law>) -> Option<Info> {
         let base_rtt_ns = T::base_rtt_ns(&ca.law);
         let target = u64::from(T::target_ns(&ca.law, settings)) << 8;
         Some(Info {

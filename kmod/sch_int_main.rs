@@ -212,11 +212,15 @@ impl Port {
             hop_id: self.config.hop_id,
             shift: self.config.shift,
         };
-        match hop.stamp(options) {
-            Ok(delta) => {
+        let found = wire::find(options);
+        let stamped = found.and_then(|found| {
+            let delta = hop.stamp_found(options, &found)?;
+            Ok((delta, found.exid))
+        });
+        match stamped {
+            Ok((delta, exid)) => {
                 self.stamps = self.stamps.wrapping_add(1);
                 update_checksum(fixed, tcp.partial, delta);
-                let exid = wire::find(options).map_or(0, |found| found.exid);
                 self.note(packet, &hop, exid);
             }
             Err(Reason::ABSENT) => {}
@@ -224,7 +228,8 @@ impl Port {
         }
     }
 
-    /// Writes into the log what the packet was just told.
+    /// Writes into the log what the packet was just told. Ports of a deployment have no log.
+    #[cold]
     fn note(&mut self, packet: &Packet, hop: &Hop, exid: u16) {
         let (Some(log), Some(segment)) = (&mut self.log, packet.segment()) else {
             return;

@@ -7,7 +7,7 @@
 //! the two mechanisms of *Fast Convergence to Fairness*. The law is in `laws/src/hpcc.rs`; here are its
 //! parameters and nothing else.
 
-use kernel::{prelude::*, sync::SetOnce};
+use kernel::prelude::*;
 
 mod int_sample;
 #[macro_use]
@@ -16,12 +16,15 @@ mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[path = "../wire/src/trace.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod trace;
 #[allow(unused_imports, unreachable_pub)]
 #[path = "../wire/src/lib.rs"]
 mod wire;
 
-use kapi::{cong::Registration, param};
-use law_cc::{LawCc, Settings, Tenant};
+use kapi::param;
+use law_cc::{Settings, Tenant};
 use laws::{
     hpcc::{Config, UTIL_SHIFT},
     variable_ai, ConfigError, Hpcc, Law,
@@ -29,9 +32,10 @@ use laws::{
 
 law_module! {
     name: "tcp_hpcc",
+    sysctls: c"net/fathom/hpcc",
     description: "HPCC congestion control (in-band telemetry; round-trip time without)",
     params: {
-        host_mbps: 0, "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)";
+        host_mbps: 0, "rate of the host's link, Mbit/s (0: the device's own; 1 to 10000000)";
         base_rtt_us: 0, "base RTT of a full-size packet, us (0: learn it; 1 to 1000000)";
         eta_percent: 95, "part of a bandwidth-delay product to have in flight, percent (50 to 99)";
         max_stage: 5, "additive increases in a row before a multiplicative one (0 to 100)";
@@ -52,15 +56,10 @@ law_module! {
     }
 }
 
-struct Cc;
-
-static SETTINGS: SetOnce<Settings<Hpcc>> = SetOnce::new();
-
 impl Tenant for Cc {
     type Law = Hpcc;
-    type Values = Values;
 
-    #[inline(never)]
+    #[inline]
     fn settings(v: &Values) -> Result<Settings<Hpcc>, ConfigError> {
         let gentle = param::flag("gentle_start", v.gentle_start)?;
         let vai = param::flag("variable_ai", v.variable_ai)?;
@@ -92,28 +91,11 @@ impl Tenant for Cc {
         })
     }
 
-    fn loaded() -> &'static SetOnce<Settings<Hpcc>> {
-        &SETTINGS
-    }
-
     fn base_rtt_ns(law: &Hpcc) -> u32 {
         law.base_rtt_ns()
     }
 
     fn gauge(law: &Hpcc) -> u32 {
         law.util() >> (UTIL_SHIFT - 8)
-    }
-}
-
-struct Module {
-    _registration: Registration<LawCc<Cc>>,
-}
-
-impl kernel::Module for Module {
-    #[link_section = ".init.text"]
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: law_cc::register::<Cc>(module, &Values::loaded())?,
-        })
     }
 }

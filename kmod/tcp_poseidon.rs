@@ -7,7 +7,7 @@
 //! where some hops say nothing it goes by the end-to-end delay instead, per flow, unasked. The law is in
 //! `laws/src/poseidon.rs`; here are its parameters and nothing else.
 
-use kernel::{prelude::*, sync::SetOnce};
+use kernel::prelude::*;
 
 mod int_sample;
 #[macro_use]
@@ -16,19 +16,23 @@ mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[path = "../wire/src/trace.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod trace;
 #[allow(unused_imports, unreachable_pub)]
 #[path = "../wire/src/lib.rs"]
 mod wire;
 
-use kapi::{cong::Registration, param};
-use law_cc::{LawCc, Settings, Tenant};
+use kapi::param;
+use law_cc::{Settings, Tenant};
 use laws::{poseidon::Config, ConfigError, Law, Poseidon};
 
 law_module! {
     name: "tcp_poseidon",
+    sysctls: c"net/fathom/poseidon",
     description: "Poseidon congestion control (in-band telemetry; end-to-end delay without)",
     params: {
-        host_mbps: 0, "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)";
+        host_mbps: 0, "rate of the host's link, Mbit/s (0: the device's own; 1 to 10000000)";
         base_rtt_us: 32, "longest common base RTT of the network, us: p and k derive from it (1 to 100000)";
         p_ns: 0, "p, from the target of the fastest flow to that of the slowest, ns (0: derived; 4000 to 1000000000)";
         k_ns: 0, "k, target of the fastest flow, ns (0: derived; 50 to 67108864)";
@@ -55,15 +59,10 @@ law_module! {
     }
 }
 
-struct Cc;
-
-static SETTINGS: SetOnce<Settings<Poseidon>> = SetOnce::new();
-
 impl Tenant for Cc {
     type Law = Poseidon;
-    type Values = Values;
 
-    #[inline(never)]
+    #[inline]
     fn settings(v: &Values) -> Result<Settings<Poseidon>, ConfigError> {
         let gentle = param::flag("gentle_start", v.gentle_start)?;
         Ok(Settings {
@@ -98,10 +97,6 @@ impl Tenant for Cc {
         })
     }
 
-    fn loaded() -> &'static SetOnce<Settings<Poseidon>> {
-        &SETTINGS
-    }
-
     fn base_rtt_ns(law: &Poseidon) -> u32 {
         law.base_rtt_ns()
     }
@@ -109,18 +104,5 @@ impl Tenant for Cc {
     #[inline(never)]
     fn target_ns(law: &Poseidon, settings: &Settings<Poseidon>) -> u32 {
         law.target_ns(&settings.law)
-    }
-}
-
-struct Module {
-    _registration: Registration<LawCc<Cc>>,
-}
-
-impl kernel::Module for Module {
-    #[link_section = ".init.text"]
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: law_cc::register::<Cc>(module, &Values::loaded())?,
-        })
     }
 }

@@ -6,7 +6,7 @@
 //! `sampling_frequency` it takes the two mechanisms of *Fast Convergence to Fairness*. The law is in
 //! `laws/src/swift.rs`; here are its parameters and nothing else.
 
-use kernel::{prelude::*, sync::SetOnce};
+use kernel::prelude::*;
 
 #[macro_use]
 mod kapi;
@@ -14,16 +14,20 @@ mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[path = "../wire/src/trace.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod trace;
 
-use kapi::{cong::Registration, param};
-use law_cc::{LawCc, Settings, Tenant};
+use kapi::param;
+use law_cc::{Settings, Tenant};
 use laws::{swift::Config, variable_ai, ConfigError, Law, Swift};
 
 law_module! {
     name: "tcp_swift",
+    sysctls: c"net/fathom/swift",
     description: "Swift congestion control (end-to-end delay)",
     params: {
-        host_mbps: 0, "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)";
+        host_mbps: 0, "rate of the host's link, Mbit/s (0: the device's own; 1 to 10000000)";
         base_rtt_us: 0, "base RTT of a full-size packet, us (0: learn it; 1 to 1000000)";
         base_target_ns: 0, "base target delay, ns (0: the base RTT and a quarter; 1000 to 1000000000)";
         hop_ns: 1000, "target per hop, ns (0 to 1000000)";
@@ -51,15 +55,10 @@ law_module! {
     }
 }
 
-struct Cc;
-
-static SETTINGS: SetOnce<Settings<Swift>> = SetOnce::new();
-
 impl Tenant for Cc {
     type Law = Swift;
-    type Values = Values;
 
-    #[inline(never)]
+    #[inline]
     fn settings(v: &Values) -> Result<Settings<Swift>, ConfigError> {
         let gentle = param::flag("gentle_start", v.gentle_start)?;
         let vai = param::flag("variable_ai", v.variable_ai)?;
@@ -98,10 +97,6 @@ impl Tenant for Cc {
         })
     }
 
-    fn loaded() -> &'static SetOnce<Settings<Swift>> {
-        &SETTINGS
-    }
-
     fn base_rtt_ns(law: &Swift) -> u32 {
         law.base_rtt_ns()
     }
@@ -109,18 +104,5 @@ impl Tenant for Cc {
     #[inline(never)]
     fn target_ns(law: &Swift, settings: &Settings<Swift>) -> u32 {
         law.target_ns(&settings.law)
-    }
-}
-
-struct Module {
-    _registration: Registration<LawCc<Cc>>,
-}
-
-impl kernel::Module for Module {
-    #[link_section = ".init.text"]
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: law_cc::register::<Cc>(module, &Values::loaded())?,
-        })
     }
 }

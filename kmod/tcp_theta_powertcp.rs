@@ -5,7 +5,7 @@
 //! full it is times how fast it fills, both read from round-trip times. It needs no switch. The law is in
 //! `laws/src/theta_powertcp.rs`; here are its parameters and nothing else.
 
-use kernel::{prelude::*, sync::SetOnce};
+use kernel::prelude::*;
 
 #[macro_use]
 mod kapi;
@@ -13,9 +13,12 @@ mod law_cc;
 #[allow(unused_imports, unreachable_pub)] // a crate in its own right; each module uses one law of it
 #[path = "../laws/src/lib.rs"]
 mod laws;
+#[path = "../wire/src/trace.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod trace;
 
-use kapi::{cong::Registration, param};
-use law_cc::{LawCc, Settings, Tenant};
+use kapi::param;
+use law_cc::{Settings, Tenant};
 use laws::{
     theta_powertcp::{Config, POWER_SHIFT},
     ConfigError, Law, ThetaPowerTcp,
@@ -23,9 +26,10 @@ use laws::{
 
 law_module! {
     name: "tcp_theta_powertcp",
+    sysctls: c"net/fathom/theta_powertcp",
     description: "theta-PowerTCP congestion control (no switch support needed)",
     params: {
-        host_mbps: 0, "rate of the host's link, Mbit/s (0: 10000; 1 to 10000000)";
+        host_mbps: 0, "rate of the host's link, Mbit/s (0: the device's own; 1 to 10000000)";
         base_rtt_us: 0, "base RTT of a full-size packet, us (0: learn it; 1 to 1000000)";
         gamma_percent: 90, "weight of the new window against the old, percent (1 to 100)";
         flows_per_host: 10, "flows expected to share the link: additive increase is its BDP over this (1 to 1000)";
@@ -38,15 +42,10 @@ law_module! {
     }
 }
 
-struct Cc;
-
-static SETTINGS: SetOnce<Settings<ThetaPowerTcp>> = SetOnce::new();
-
 impl Tenant for Cc {
     type Law = ThetaPowerTcp;
-    type Values = Values;
 
-    #[inline(never)]
+    #[inline]
     fn settings(v: &Values) -> Result<Settings<ThetaPowerTcp>, ConfigError> {
         Ok(Settings {
             law: ThetaPowerTcp::prepare(&Config {
@@ -65,28 +64,11 @@ impl Tenant for Cc {
         })
     }
 
-    fn loaded() -> &'static SetOnce<Settings<ThetaPowerTcp>> {
-        &SETTINGS
-    }
-
     fn base_rtt_ns(law: &ThetaPowerTcp) -> u32 {
         law.base_rtt_ns()
     }
 
     fn gauge(law: &ThetaPowerTcp) -> u32 {
         law.power() >> (POWER_SHIFT - 8)
-    }
-}
-
-struct Module {
-    _registration: Registration<LawCc<Cc>>,
-}
-
-impl kernel::Module for Module {
-    #[link_section = ".init.text"]
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: law_cc::register::<Cc>(module, &Values::loaded())?,
-        })
     }
 }

@@ -7,7 +7,10 @@
 #include <net/netlink.h>
 #include "qdisc_helpers.h"
 #include "storage_helpers.h"
+#include "cc_helpers.h"
 
 /* bindgen does not evaluate BIT(). */
 const u32 FATHOM_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED;
 const u32 FATHOM_CONG_NEEDS_ECN = TCP_CONG_NEEDS_ECN;
+const u8 FATHOM_ECN_ANY = TCP_ECN_MODE_ANY;
+const u8 FATHOM_ECN_ACCURATE = TCP_ECN_MODE_ACCECN;

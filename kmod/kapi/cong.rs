@@ -9,16 +9,18 @@
 //! #[vtable]
 //! impl CongestionControl for Mine {
 //!     type State = MyState;
+//!     type Parameters = MyParameters;
 //!     const NAME: &'static str = "mine";
-//!     fn cong_control(sk: &Sock<'_>, ca: &mut MyState, ack: u32, rs: &RateSample) { ... }
-//!     fn ssthresh(sk: &Sock<'_>, ca: &mut MyState) -> u32 { ... }
-//!     fn undo_cwnd(sk: &Sock<'_>, ca: &mut MyState) -> u32 { ... }
+//!     fn cong_control(call: Call<'_, Self>, ack: u32, rs: &RateSample) { ... }
+//!     fn ssthresh(call: Call<'_, Self>) -> u32 { ... }
+//!     fn undo_cwnd(call: Call<'_, Self>) -> u32 { ... }
 //! }
 //! ```
 
 use super::{
     bindings,
-    plain::{Fits, Plain},
+    plain::{Fits, Plain, PrivArea},
+    settings::{Held, Parametric},
     sock::{AckSample, CaState, Event, RateSample, Sock},
 };
 use core::{marker::PhantomData, ptr};
@@ -28,18 +30,42 @@ use kernel::{
     types::Opaque,
 };
 
+/// What a callback is about.
+pub struct Call<'a, T: CongestionControl> {
+    /// The socket.
+    pub sk: &'a Sock<'a>,
+    /// Its private area. It is zero, not initialised, until `init` has run, and `cong_control` can run
+    /// before `init`.
+    pub ca: &'a mut T::State,
+    /// The parameters that the connection began with.
+    pub settings: &'a SettingsOf<T>,
+}
+
+/// What the parameters of `T` come to.
+pub type SettingsOf<T> = <<T as CongestionControl>::Parameters as Parametric>::Settings;
+
+/// A state has room for the version of the settings that its socket holds.
+pub trait Holds {
+    /// The version.
+    fn held(&self) -> &Held;
+    /// The version.
+    fn held_mut(&mut self) -> &mut Held;
+}
+
 /// A TCP congestion control.
 ///
 /// Every function but [`get_info`](Self::get_info) runs under the socket's lock, in process or softirq
-/// context, and must neither sleep nor panic. `ca` is the socket's private area. It is zero, not
-/// initialised, until `init` has run, and `cong_control` can run before `init`.
+/// context, and must neither sleep nor panic.
 ///
 /// Only the three functions without a default are required; of the others, those that an
 /// implementation leaves out are absent from the `tcp_congestion_ops`, as the kernel expects.
 #[vtable]
 pub trait CongestionControl: Sized + 'static {
     /// What the socket's private area holds.
-    type State: Plain;
+    type State: Plain + Holds;
+
+    /// Its parameters.
+    type Parameters: Parametric;
 
     /// The name by which it is selected; 1 to 15 characters.
     const NAME: &'static str;
@@ -51,56 +77,56 @@ pub trait CongestionControl: Sized + 'static {
     const NEEDS_ECN: bool = false;
 
     /// The ACK with number `ack` was processed: set window and pacing rate.
-    fn cong_control(sk: &Sock<'_>, ca: &mut Self::State, ack: u32, rs: &RateSample);
+    fn cong_control(call: Call<'_, Self>, ack: u32, rs: &RateSample);
 
     /// The slow start threshold after a loss, packets.
-    fn ssthresh(sk: &Sock<'_>, ca: &mut Self::State) -> u32;
+    fn ssthresh(call: Call<'_, Self>) -> u32;
 
     /// The window after a loss that turned out to be none, packets.
-    fn undo_cwnd(sk: &Sock<'_>, ca: &mut Self::State) -> u32;
+    fn undo_cwnd(call: Call<'_, Self>) -> u32;
 
     /// TCP is about to change the state of its loss recovery.
-    fn set_state(_sk: &Sock<'_>, _ca: &mut Self::State, _new: CaState) {
+    fn set_state(_call: Call<'_, Self>, _new: CaState) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// An event of the congestion window.
-    fn cwnd_event(_sk: &Sock<'_>, _ca: &mut Self::State, _event: Event) {
+    fn cwnd_event(_call: Call<'_, Self>, _event: Event) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// The first packet is sent after all earlier ones were acknowledged.
-    fn cwnd_event_tx_start(_sk: &Sock<'_>, _ca: &mut Self::State) {
+    fn cwnd_event_tx_start(_call: Call<'_, Self>) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// Packets were acknowledged; comes before [`cong_control`](Self::cong_control) of the same ACK.
-    fn pkts_acked(_sk: &Sock<'_>, _ca: &mut Self::State, _sample: &AckSample) {
+    fn pkts_acked(_call: Call<'_, Self>, _sample: &AckSample) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// The least number of segments in a TSO burst.
-    fn min_tso_segs(_sk: &Sock<'_>, _ca: &mut Self::State) -> u32 {
+    fn min_tso_segs(_call: Call<'_, Self>) -> u32 {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// How many windows the send buffer should hold.
-    fn sndbuf_expand(_sk: &Sock<'_>, _ca: &mut Self::State) -> u32 {
+    fn sndbuf_expand(_call: Call<'_, Self>) -> u32 {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// What `ss -i` shows. Runs **without** the socket's lock, on a copy of the state.
-    fn get_info(_ca: &Self::State) -> Option<Info> {
+    fn get_info(_ca: &Self::State, _settings: &SettingsOf<Self>) -> Option<Info> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// The connection is established, or this congestion control was just chosen for it.
-    fn init(_sk: &Sock<'_>, _ca: &mut Self::State) {
+    fn init(_call: Call<'_, Self>) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// The connection ends, or another congestion control was chosen for it.
-    fn release(_sk: &Sock<'_>, _ca: &mut Self::State) {
+    fn release(_call: Call<'_, Self>) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 }
@@ -229,12 +255,8 @@ fn ops<T: CongestionControl>() -> bindings::tcp_congestion_ops {
         } else {
             None
         },
-        init: if T::HAS_INIT { Some(init::<T>) } else { None },
-        release: if T::HAS_RELEASE {
-            Some(release::<T>)
-        } else {
-            None
-        },
+        init: Some(init::<T>),
+        release: Some(release::<T>),
         name,
         flags: restricted | ecn,
         // SAFETY: what is left are a module pointer, a list head and integers, all valid when zero;
@@ -251,7 +273,7 @@ fn ops<T: CongestionControl>() -> bindings::tcp_congestion_ops {
 #[inline(always)]
 unsafe fn with<T: CongestionControl, R>(
     sk: *mut bindings::sock,
-    f: impl FnOnce(&Sock<'_>, &mut T::State) -> R,
+    f: impl FnOnce(Call<'_, T>) -> R,
 ) -> R {
     // SAFETY: the caller's promise; the view ends with this function.
     let sk = unsafe { Sock::new(sk) };
@@ -259,7 +281,13 @@ unsafe fn with<T: CongestionControl, R>(
     // aligned (`Fits::CHECK`), holds zeroes or what `T` wrote (`Plain`), and nobody else has a
     // reference to it while the lock is ours. `Sock` reads other fields only, through a raw pointer.
     let ca = unsafe { &mut *sk.area().cast::<T::State>() };
-    f(&sk, ca)
+    // SAFETY: the socket holds the version until `release` lets go of it, after its callback.
+    let settings = unsafe { &*T::Parameters::versions().of(ca.held()) };
+    f(Call {
+        sk: &sk,
+        ca,
+        settings,
+    })
 }
 
 // The trampolines. Each is called by the TCP stack with the socket's lock held, on a socket whose
@@ -274,7 +302,7 @@ unsafe extern "C" fn cong_control<T: CongestionControl>(
     // SAFETY: `rs` is valid for the callback.
     let rs = unsafe { RateSample::from_raw(rs) };
     // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, |sk, ca| T::cong_control(sk, ca, ack, rs)) }
+    unsafe { with::<T, _>(sk, |call| T::cong_control(call, ack, rs)) }
 }
 
 unsafe extern "C" fn ssthresh<T: CongestionControl>(sk: *mut bindings::sock) -> u32 {
@@ -289,7 +317,7 @@ unsafe extern "C" fn undo_cwnd<T: CongestionControl>(sk: *mut bindings::sock) ->
 
 unsafe extern "C" fn set_state<T: CongestionControl>(sk: *mut bindings::sock, new: u8) {
     // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, |sk, ca| T::set_state(sk, ca, CaState::from_raw(new))) }
+    unsafe { with::<T, _>(sk, |call| T::set_state(call, CaState::from_raw(new))) }
 }
 
 unsafe extern "C" fn cwnd_event<T: CongestionControl>(
@@ -298,7 +326,7 @@ unsafe extern "C" fn cwnd_event<T: CongestionControl>(
 ) {
     if let Some(event) = Event::from_raw(event) {
         // SAFETY: called by TCP, see above.
-        unsafe { with::<T, _>(sk, |sk, ca| T::cwnd_event(sk, ca, event)) }
+        unsafe { with::<T, _>(sk, |call| T::cwnd_event(call, event)) }
     }
 }
 
@@ -314,7 +342,7 @@ unsafe extern "C" fn pkts_acked<T: CongestionControl>(
     // SAFETY: `sample` is valid for the callback.
     let sample = unsafe { AckSample::from_raw(sample) };
     // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, |sk, ca| T::pkts_acked(sk, ca, sample)) }
+    unsafe { with::<T, _>(sk, |call| T::pkts_acked(call, sample)) }
 }
 
 unsafe extern "C" fn min_tso_segs<T: CongestionControl>(sk: *mut bindings::sock) -> u32 {
@@ -328,13 +356,27 @@ unsafe extern "C" fn sndbuf_expand<T: CongestionControl>(sk: *mut bindings::sock
 }
 
 unsafe extern "C" fn init<T: CongestionControl>(sk: *mut bindings::sock) {
-    // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, T::init) }
+    // SAFETY: called by TCP, see above. The kernel calls this once before each `release`.
+    unsafe {
+        with::<T, _>(sk, |call| {
+            T::Parameters::versions().hold_current(call.sk, call.ca.held_mut());
+        });
+        if T::HAS_INIT {
+            with::<T, _>(sk, T::init);
+        }
+    }
 }
 
 unsafe extern "C" fn release<T: CongestionControl>(sk: *mut bindings::sock) {
     // SAFETY: called by TCP, see above.
-    unsafe { with::<T, _>(sk, T::release) }
+    unsafe {
+        if T::HAS_RELEASE {
+            with::<T, _>(sk, T::release);
+        }
+        with::<T, _>(sk, |call| {
+            T::Parameters::versions().let_go(call.ca.held_mut())
+        });
+    }
 }
 
 unsafe extern "C" fn get_info<T: CongestionControl>(
@@ -352,10 +394,13 @@ unsafe extern "C" fn get_info<T: CongestionControl>(
     // SAFETY: `sk` is a live socket whose congestion control is `T` (inet_diag holds a reference and
     // the RCU read lock).
     let sk = unsafe { Sock::new(sk) };
-    // SAFETY: the area is readable and of the right size. An ACK may write it meanwhile on another
-    // CPU: the copy is volatile, and any mix of old and new bytes is a valid state (`Plain`).
-    let ca = unsafe { ptr::read_volatile(sk.area().cast::<T::State>()) };
-    let Some(shown) = T::get_info(&ca) else {
+    // SAFETY: the area is readable. An ACK may write it meanwhile on another CPU: the copy is volatile,
+    // word by word, and any mix of old and new bytes is a valid state (`Plain`).
+    let area = unsafe { ptr::read_volatile(sk.area().cast::<PrivArea>()) };
+    // SAFETY: a state fits into the area and is not aligned more strictly (`Fits`); it is not dropped.
+    let ca = unsafe { &*(&raw const area).cast::<T::State>() };
+    let look = |settings: &SettingsOf<T>| T::get_info(ca, settings);
+    let Some(Some(shown)) = T::Parameters::versions().look(ca.held(), look) else {
         return 0;
     };
     let bbr = bindings::tcp_bbr_info {

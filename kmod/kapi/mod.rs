@@ -4,7 +4,8 @@
 //! * `cong`: `struct tcp_congestion_ops` as a trait, and its registration.
 //! * `sock`: typed views of the socket, the rate sample and the ACK that a callback gets.
 //! * `plain`: what may live in a socket's private area.
-//! * `param`: module parameters with bounds.
+//! * `param`: module parameters with bounds; `settings`: what they come to, per network namespace.
+//! * `trace`: the record of decisions; `common`: the module that keeps it, and device speeds, for all.
 //! * `storage`: the telemetry that eBPF left in a socket's storage; `int_map`: the map that it lives in.
 //! * `device`: a character device that takes text and gives bytes.
 //! * `qdisc`: `struct Qdisc_ops` as a trait, packets, queues, and its registration; `shared`: counters that
@@ -15,9 +16,12 @@
 //! raw pointers into views and hands them to the trait's safe function.
 
 // Each module uses a part of this folder: a congestion control the one half (feature "single", see
-// laws/src/lib.rs; "telemetry" for one that reads it), a queue ("qdisc") or tcp_int ("int") another.
+// laws/src/lib.rs; "telemetry" for one that reads it), a queue ("qdisc"), tcp_int ("int") or
+// fathom_cc ("common") another.
 #![allow(dead_code, unreachable_pub, unexpected_cfgs)]
 
+#[cfg(feature = "common")]
+pub mod common;
 #[cfg(feature = "single")]
 pub mod cong;
 #[cfg(feature = "int")]
@@ -31,12 +35,16 @@ pub mod param;
 pub mod plain;
 #[cfg(feature = "qdisc")]
 pub mod qdisc;
+#[cfg(feature = "single")]
+pub mod settings;
 #[cfg(feature = "qdisc")]
 pub mod shared;
 #[cfg(feature = "single")]
 pub mod sock;
 #[cfg(feature = "telemetry")]
 pub mod storage;
+#[cfg(feature = "single")]
+pub mod trace;
 
 /// Bindings of `net/tcp.h`, made by bindgen at build time (see `kmod/Kbuild`).
 #[allow(

@@ -16,8 +16,8 @@ use core::mem::{align_of, size_of};
 ///   lock, while an ACK may be writing. Integers and arrays of them are; a `bool`, an `enum` or a
 ///   reference is not a mix of two, but one or the other byte, so `bool` and field-less `u8` enums
 ///   are fine as well;
-/// * it has no drop glue (`Copy` says so): the kernel frees sockets without telling us.
-pub unsafe trait Plain: Copy + 'static {}
+/// * it has no drop glue (`Fits` checks it): the kernel frees sockets without telling us.
+pub unsafe trait Plain: 'static {}
 
 // SAFETY: the unit type has no bytes.
 unsafe impl Plain for () {}
@@ -38,7 +38,7 @@ unsafe impl Plain for crate::laws::Swift {}
 #[cfg(feature = "theta_powertcp")]
 unsafe impl Plain for crate::laws::ThetaPowerTcp {}
 
-// SAFETY: a law that is plain, and integers beside it.
+// SAFETY: a law that is plain, and integers beside it; the number of a version that is zero is valid.
 unsafe impl<L: Plain> Plain for crate::law_cc::State<L> {}
 
 /// Where the private area is in `struct inet_connection_sock`, and how much fits.
@@ -46,7 +46,8 @@ pub(super) const AREA: usize = core::mem::offset_of!(bindings::inet_connection_s
 const AREA_SIZE: usize = size_of::<PrivArea>();
 const AREA_ALIGN: usize = align_of::<bindings::inet_connection_sock>();
 
-type PrivArea = [u64; 13];
+/// The area in words.
+pub(super) type PrivArea = [u64; 13];
 
 /// Fails the build when `T` does not fit: too large, or aligned more strictly than the area.
 pub(super) struct Fits<T>(core::marker::PhantomData<T>);
@@ -55,6 +56,7 @@ impl<T: Plain> Fits<T> {
     pub(super) const CHECK: () = {
         // The field is what the kernel says it is; a change there must fail here.
         let _: fn(&bindings::inet_connection_sock) -> &PrivArea = |s| &s.icsk_ca_priv;
+        assert!(!core::mem::needs_drop::<T>(), "state with drop glue");
         assert!(
             size_of::<T>() <= AREA_SIZE,
             "state larger than icsk_ca_priv"

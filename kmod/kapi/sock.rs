@@ -219,6 +219,33 @@ impl<'a> Sock<'a> {
         unsafe { bindings::tcp_sock::is_cwnd_limited_raw(self.tp.as_ptr()) != 0 }
     }
 
+    /// Is it the receiver's window, or the send buffer, that holds the flow back at present?
+    #[inline(always)]
+    pub fn is_held_back(&self) -> bool {
+        u32::from(get!(self, chrono_type)) > bindings::tcp_chrono_TCP_CHRONO_BUSY
+    }
+
+    /// Does the peer say exactly which packets bore a mark (Accurate ECN)? With the older ECN it
+    /// repeats one mark for a whole round trip.
+    #[inline(always)]
+    pub fn counts_marks(&self) -> bool {
+        get!(self, ecn_flags) & bindings::FATHOM_ECN_ANY == bindings::FATHOM_ECN_ACCURATE
+    }
+
+    /// A few bits that change when the connection's route does, nearly always; 0 = it has none.
+    #[inline(always)]
+    pub fn route(&self) -> u8 {
+        let dst = get!(self, inet_conn.icsk_inet.sk.sk_dst_cache) as usize;
+        // Objects of a slab: the low bits are zero.
+        ((dst >> 6) ^ (dst >> 14)) as u8
+    }
+
+    /// The speed of the device that its packets leave by, Mbit/s; 0 = not known.
+    pub fn route_mbps(&self) -> u32 {
+        // SAFETY: the socket is live.
+        unsafe { bindings::fathom_route_mbps(self.as_raw()) }
+    }
+
     /// What the loss recovery of TCP is doing.
     #[inline(always)]
     pub fn ca_state(&self) -> CaState {

@@ -228,7 +228,9 @@ impl Hpcc {
             (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
             (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
             (Some(hops), Int::Stack(records, wrap)) => {
-                return hops.stack(records, *wrap, ack.now_ns as u32, self.largest());
+                let now_ns = ack.now_ns as u32;
+                let fold = self.largest();
+                return hops.any_stack(records, *wrap, now_ns, Default::default(), fold);
             }
             _ => None,
         };
@@ -472,7 +474,7 @@ impl Law for Hpcc {
     type Params = Params;
     const NAME: &'static str = "hpcc";
 
-    #[inline(never)]
+    #[inline]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         let eta = check("eta_percent", c.eta_percent, 50, 99)?;

@@ -574,7 +574,7 @@ impl Law for Poseidon {
     type Params = Params;
     const NAME: &'static str = "poseidon";
 
-    #[inline(never)]
+    #[inline]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         if c.p_ns != 0 {

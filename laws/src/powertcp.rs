@@ -117,7 +117,8 @@ impl PowerTcp {
             (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
             (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
             (Some(hops), Int::Stack(records, wrap)) => {
-                return hops.stack(records, *wrap, ack.now_ns as u32, self.largest(waits));
+                let (now_ns, fold) = (ack.now_ns as u32, self.largest(waits));
+                return hops.any_stack(records, *wrap, now_ns, Power::default(), fold);
             }
             _ => None,
         };
@@ -378,17 +379,17 @@ impl Law for PowerTcp {
     type Params = Params;
     const NAME: &'static str = "powertcp";
 
-    #[inline(never)]
+    #[inline]
     fn prepare(config: &Config) -> Result<Params, ConfigError> {
         ThetaPowerTcp::prepare(config)
     }
 
-    #[inline(never)]
+    #[inline]
     fn start(&mut self, params: &Params, path: &Path, now_ns: u64) {
         self.theta.start(params, path, now_ns);
     }
 
-    #[inline(never)]
+    #[inline]
     fn path_changed(&mut self, params: &Params, path: &Path) {
         self.theta.path_changed(params, path);
     }
@@ -408,25 +409,25 @@ impl Law for PowerTcp {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn on_loss(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_loss(params, now_ns);
         self.reset_stage();
     }
 
-    #[inline(never)]
+    #[inline]
     fn on_timeout(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_timeout(params, now_ns);
         self.reset_stage();
     }
 
-    #[inline(never)]
+    #[inline]
     fn on_undo(&mut self, params: &Params) {
         self.theta.on_undo(params);
         self.reset_stage();
     }
 
-    #[inline(never)]
+    #[inline]
     fn on_idle_restart(&mut self, params: &Params, now_ns: u64) {
         self.theta.on_idle_restart(params, now_ns);
         self.theta.power = 0;

@@ -336,7 +336,7 @@ impl Law for Swift {
     type Params = Params;
     const NAME: &'static str = "swift";
 
-    #[inline(never)]
+    #[inline]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let check = ConfigError::check;
         if c.base_target_ns != 0 {

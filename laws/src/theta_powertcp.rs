@@ -331,7 +331,7 @@ impl Law for ThetaPowerTcp {
     type Params = Params;
     const NAME: &'static str = "theta_powertcp";
 
-    #[inline(never)]
+    #[inline]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
         let gamma = ConfigError::check("gamma_percent", c.gamma_percent, 1, 100)?;
         let flows = ConfigError::check("flows_per_host", c.flows_per_host, 1, 1000)?;

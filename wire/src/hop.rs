@@ -5,7 +5,7 @@
 use super::bottleneck;
 use super::checksum::Delta;
 use super::mpd::{self, Word};
-use super::option::{find, Reason};
+use super::option::{find, Found, Reason};
 use super::speed::Speed;
 use super::stack::{self, Slot};
 use super::{be16, exid, HEADER_LEN};
@@ -41,6 +41,16 @@ impl Hop {
     #[inline]
     pub fn stamp(&self, options: &mut [u8]) -> Result<Delta, Reason> {
         let found = find(options)?;
+        self.stamp_found(options, &found)
+    }
+
+    /// [`Hop::stamp`] for who has looked for the option already: `found` is what [`find`] said of the same
+    /// `options`.
+    ///
+    /// # Errors
+    /// When there is nothing to update, and why; no byte is changed then.
+    #[inline]
+    pub fn stamp_found(&self, options: &mut [u8], found: &Found) -> Result<Delta, Reason> {
         let option = options
             .get_mut(found.at..)
             .and_then(|rest| rest.get_mut(..found.len))

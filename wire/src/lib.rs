@@ -37,6 +37,7 @@ pub mod speed;
 pub mod stack;
 pub mod storage;
 pub mod tc;
+pub mod trace;
 
 pub use self::checksum::Delta;
 pub use self::hello::Hello;

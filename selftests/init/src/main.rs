@@ -43,9 +43,10 @@ fn run() -> Result<()> {
         "selftest" => selftest::run(),
         "port" => selftest::run_port(),
         "telemetry" => selftest::run_telemetry(),
+        "modules" => selftest::run_modules(),
         "bench-int" => bench::run(),
         other => {
-            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry or bench-int")
+            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry, modules or bench-int")
         }
     }
 }

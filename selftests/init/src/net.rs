@@ -83,6 +83,14 @@ impl<'rt> Net<'rt> {
             .with_context(|| format!("{name} up"))
     }
 
+    /// Sets an interface's MTU.
+    pub fn mtu(&self, name: &str, bytes: u32) -> Result<()> {
+        let link = LinkUnspec::new_with_index(self.index(name)?).mtu(bytes);
+        self.runtime
+            .block_on(self.handle.link().set(link.build()).execute())
+            .with_context(|| format!("{name} mtu {bytes}"))
+    }
+
     /// Gives an interface an address.
     pub fn address(&self, name: &str, address: IpAddr, prefix: u8) -> Result<()> {
         let index = self.index(name)?;
@@ -178,6 +186,31 @@ pub fn port(rate_mbps: u64, delay_ns: u64, limit_bytes: u64, ecn_bytes: u64) -> 
         tc::attribute(tc::DELAY, delay_ns),
         tc::attribute(tc::LIMIT, limit_bytes),
         tc::attribute(tc::ECN, ecn_bytes),
+    ]
+    .concat()
+}
+
+/// TCA_OPTIONS of the kernel's `netem`: a delay, and packets lost, reordered and corrupted, each in
+/// thousandths.
+pub fn netem(delay_ns: i64, lost: u32, reordered: u32, corrupted: u32) -> Vec<u8> {
+    const REORDER: u16 = 3;
+    const CORRUPT: u16 = 4;
+    const LATENCY64: u16 = 10;
+    let share = |thousandths: u32| u32::MAX / 1000 * thousandths;
+    let attribute = |kind: u16, value: [u8; 8]| {
+        let mut bytes = Vec::from(12u16.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes
+    };
+    let pair = |a: u32| (u64::from(a)).to_ne_bytes();
+    // latency, limit, loss, gap, duplicate, jitter
+    let fixed = [0, 1000, share(lost), 1, 0, 0].map(u32::to_ne_bytes);
+    [
+        fixed.concat(),
+        attribute(REORDER, pair(share(reordered))),
+        attribute(CORRUPT, pair(share(corrupted))),
+        attribute(LATENCY64, delay_ns.to_ne_bytes()),
     ]
     .concat()
 }

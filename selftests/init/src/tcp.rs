@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result};
 use nix::{
-    getsockopt_impl, sockopt_impl,
+    getsockopt_impl, setsockopt_impl, sockopt_impl,
     sys::socket::{getsockopt, setsockopt, sockopt},
 };
 use std::{ffi::OsString, os::fd::AsFd};
@@ -50,6 +50,27 @@ pub struct TcpInfo {
     pub segs_in: u32,
     pub notsent_bytes: u32,
     pub min_rtt: u32,
+    pub data_segs: [u32; 2],
+    pub delivery_rate: u64,
+    pub busy_us: u64,
+    pub rwnd_limited_us: u64,
+    pub sndbuf_limited_us: u64,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+}
+
+/// ECN was negotiated ([`TcpInfo::options`]).
+pub const OPT_ECN: u8 = 8;
+/// The SYN carried data that was acknowledged ([`TcpInfo::options`]).
+pub const OPT_SYN_DATA: u8 = 32;
+
+/// What a congestion control of ours tells of itself, in the form of `struct tcp_bbr_info`.
+#[derive(Clone, Copy, Debug)]
+pub struct CcInfo {
+    /// Pacing rate, bytes per second.
+    pub rate: u64,
+    /// Base RTT.
+    pub min_rtt_us: u32,
 }
 
 sockopt_impl!(
@@ -59,6 +80,37 @@ sockopt_impl!(
 /// What TCP knows of a connection.
 pub fn info(socket: impl AsFd) -> Result<TcpInfo> {
     getsockopt(&socket, TcpInfoOpt).context("TCP_INFO")
+}
+
+sockopt_impl!(
+    /// What the congestion control tells of itself.
+    TcpCcInfoOpt, GetOnly, libc::IPPROTO_TCP, libc::TCP_CC_INFO, [u32; 5]);
+
+sockopt_impl!(
+    /// How many connections a listener accepts with data on their SYN.
+    TcpFastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32);
+
+sockopt_impl!(
+    /// Data of the first write goes with the SYN.
+    TcpFastOpenConnect, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, u32);
+
+/// What the congestion control of a connection tells of itself.
+pub fn cc_info(socket: impl AsFd) -> Result<CcInfo> {
+    let [low, high, min_rtt_us, ..] = getsockopt(&socket, TcpCcInfoOpt).context("TCP_CC_INFO")?;
+    Ok(CcInfo {
+        rate: u64::from(high) << 32 | u64::from(low),
+        min_rtt_us,
+    })
+}
+
+/// Lets a listener accept data on SYNs.
+pub fn set_fast_open(socket: impl AsFd, connections: u32) -> Result<()> {
+    setsockopt(&socket, TcpFastOpen, &connections).context("TCP_FASTOPEN")
+}
+
+/// Lets the first write of a socket go with its SYN.
+pub fn set_fast_open_connect(socket: impl AsFd) -> Result<()> {
+    setsockopt(&socket, TcpFastOpenConnect, &1).context("TCP_FASTOPEN_CONNECT")
 }
 
 /// Chooses the congestion control of a socket.

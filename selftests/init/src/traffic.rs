@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use std::{
     io::{Read as _, Write as _},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd as _,
     sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
@@ -89,6 +90,19 @@ fn send_now(
 
 /// A connection whose congestion control is chosen before the handshake.
 pub fn connect(to: SocketAddr, cc: &str) -> Result<TcpStream> {
+    connect_socket(to, cc, |_| Ok(()))
+}
+
+/// The same, with the data of the first write on the SYN.
+pub fn connect_fast(to: SocketAddr, cc: &str) -> Result<TcpStream> {
+    connect_socket(to, cc, |fd| tcp::set_fast_open_connect(fd))
+}
+
+fn connect_socket(
+    to: SocketAddr,
+    cc: &str,
+    prepare: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> Result<()>,
+) -> Result<TcpStream> {
     use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, SockaddrStorage};
     let family = if to.is_ipv6() {
         AddressFamily::Inet6
@@ -97,6 +111,7 @@ pub fn connect(to: SocketAddr, cc: &str) -> Result<TcpStream> {
     };
     let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).context("socket")?;
     tcp::set_congestion(&fd, cc).with_context(|| format!("congestion control {cc}"))?;
+    prepare(fd.as_fd())?;
     use std::os::fd::AsRawFd as _;
     connect(fd.as_raw_fd(), &SockaddrStorage::from(to))
         .with_context(|| format!("connect to {to}"))?;

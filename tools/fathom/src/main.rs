@@ -16,6 +16,7 @@ mod scene;
 mod selftest;
 mod table;
 mod tc;
+mod trace;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,8 @@ enum Command {
     Status(int::StatusArgs),
     /// Make network devices software switch ports (the qdisc `int`), change and show them.
     Tc(tc::Args),
+    /// Show the decisions of our congestion controls as they are made (root).
+    Trace(trace::Args),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
     Vm(vm::Args),
 }
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Detach(args) => int::detach(&args),
         Command::Status(args) => int::status(&args),
         Command::Tc(args) => tc::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Vm(args) => vm::run(&args),
     };
     match result {

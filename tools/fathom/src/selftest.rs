@@ -38,6 +38,18 @@ struct Test {
 const SUITES: &[(&str, &str, &[&str])] = &[
     ("port_in_virtual_time", "port", &["sch_int"]),
     (
+        "modules_in_virtual_time",
+        "modules",
+        &[
+            "sch_int",
+            "tcp_theta_powertcp",
+            "tcp_powertcp",
+            "tcp_poseidon",
+            "tcp_hpcc",
+            "tcp_swift",
+        ],
+    ),
+    (
         "telemetry_in_virtual_time",
         "telemetry",
         &[
@@ -88,6 +100,26 @@ const TESTS: &[Test] = &[
     Test {
         name: "one_flow_ipv6_10G",
         lab: "bottleneck --rate-mbps 10000 -6",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_of_poseidon_10G",
+        lab: "pair --rate-mbps 10000 --cc poseidon",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_of_powertcp_10G",
+        lab: "pair --rate-mbps 10000 --cc powertcp",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_of_hpcc_10G",
+        lab: "pair --rate-mbps 10000 --cc hpcc",
+        check: one_flow,
+    },
+    Test {
+        name: "one_flow_of_swift_10G",
+        lab: "pair --rate-mbps 10000 --cc swift",
         check: one_flow,
     },
     Test {

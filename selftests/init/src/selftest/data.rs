@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Data across a link: what arrives is what was sent.
 
-use super::{frame::Raw, CC, MODULE};
+use super::{frame::Raw, module, CCS};
 use crate::{
     ktap::Outcome,
     modules,
@@ -10,10 +10,11 @@ use crate::{
     tcp, traffic,
 };
 use anyhow::{ensure, Context as _, Result};
+use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     hash::{DefaultHasher, Hasher as _},
     io::{Read as _, Write as _},
-    net::{IpAddr, TcpListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     thread,
 };
 
@@ -96,6 +97,41 @@ impl Pair {
         Ok(self.b.enter(|| TcpListener::bind((to, 0)))??)
     }
 
+    /// Runs `f` in the sender's namespace.
+    pub fn at_a<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        self.a.enter(f)
+    }
+
+    /// Runs `f` in the receiver's namespace.
+    pub fn at_b<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        self.b.enter(f)
+    }
+
+    /// Gives the receiver a route of its own at the sender, so that connections look theirs up anew.
+    pub fn reroute(&self) -> Result<()> {
+        self.net_a.route(B4.parse()?, B4.parse()?)
+    }
+
+    /// A listener at the receiver with a congestion control of its own.
+    pub fn listen_with(&self, cc: &str) -> Result<(TcpListener, SocketAddr)> {
+        let to: IpAddr = B4.parse()?;
+        let listener = self.b.enter(|| TcpListener::bind((to, 0)))??;
+        tcp::set_congestion(&listener, cc).with_context(|| format!("congestion control {cc}"))?;
+        let at = listener.local_addr()?;
+        Ok((listener, at))
+    }
+
+    /// A connection to a receiver whose buffer has so many bytes.
+    pub fn connect_with(&self, cc: &str, rcvbuf: Option<usize>) -> Result<(TcpStream, TcpStream)> {
+        let (listener, at) = self.listen_with(cc)?;
+        if let Some(bytes) = rcvbuf {
+            setsockopt(&listener, sockopt::RcvBuf, &bytes).context("SO_RCVBUF")?;
+        }
+        let sender = self.a.enter(|| traffic::connect(at, cc))??;
+        let (receiver, _) = listener.accept()?;
+        Ok((sender, receiver))
+    }
+
     /// A connection from one side to the other.
     pub fn connect(&self, cc: &str, ipv6: bool) -> Result<(TcpStream, TcpStream)> {
         let to: IpAddr = if ipv6 { B6 } else { B4 }.parse()?;
@@ -115,23 +151,20 @@ pub fn runtime() -> Result<&'static tokio::runtime::Runtime> {
 }
 
 /// Over IPv4.
-pub fn ipv4() -> Result<Outcome> {
-    modules::load(MODULE, "").context("load")?;
-    transfer(false)?;
-    Ok(Outcome::Pass)
+pub fn ipv4(cc: &str) -> Result<()> {
+    modules::load(&module(cc), "").context("load")?;
+    transfer_over(&Pair::new()?, cc, false, BYTES)?;
+    super::unload_when_free(&module(cc)).map(drop)
 }
 
 /// Over IPv6.
 pub fn ipv6() -> Result<Outcome> {
-    transfer(true)?;
-    Ok(Outcome::Pass)
+    modules::load(&module(CCS[0]), "").context("load")?;
+    transfer_over(&Pair::new()?, CCS[0], true, BYTES)?;
+    super::unload_when_free(&module(CCS[0]))
 }
 
-const BYTES: usize = 32 << 20;
-
-fn transfer(ipv6: bool) -> Result<()> {
-    transfer_over(&Pair::new()?, CC, ipv6, BYTES).map(|_| ())
-}
+const BYTES: usize = 8 << 20;
 
 /// Sends `total` bytes (whole chunks of 64 KiB) and compares what arrives; the retransmits.
 pub fn transfer_over(pair: &Pair, cc: &str, ipv6: bool, total: usize) -> Result<u32> {
@@ -162,8 +195,11 @@ pub fn transfer_over(pair: &Pair, cc: &str, ipv6: bool, total: usize) -> Result<
     Ok(info.total_retrans)
 }
 
-/// The congestion control of a live connection is changed to ours and away again, while it sends.
+/// The congestion control of a live connection is changed to each of ours and away again, while it sends.
 pub fn switched() -> Result<Outcome> {
+    for cc in CCS {
+        modules::load(&module(cc), "").with_context(|| format!("load {cc}"))?;
+    }
     let pair = Pair::new()?;
     let (mut sender, receiver) = pair.connect("cubic", false)?;
     let received = hash_all(receiver);
@@ -171,7 +207,7 @@ pub fn switched() -> Result<Outcome> {
     let mut source = Noise(2);
     let mut chunk = vec![0; 1 << 16];
     for i in 0..60 {
-        let cc = if i % 2 == 0 { CC } else { "cubic" };
+        let cc = if i % 2 == 0 { CCS[i / 2 % 5] } else { "cubic" };
         tcp::set_congestion(&sender, cc).with_context(|| format!("switch to {cc}"))?;
         for _ in 0..4 {
             source.fill(&mut chunk);
@@ -183,7 +219,10 @@ pub fn switched() -> Result<Outcome> {
     let (_, hash) = received.join().expect("the thread does not panic")?;
     ensure!(hash == sent.finish(), "what arrived is not what was sent");
     drop((sender, pair));
-    super::unload_when_free(MODULE)
+    for cc in CCS {
+        super::unload_when_free(&module(cc))?;
+    }
+    Ok(Outcome::Pass)
 }
 
 fn hash_all(mut stream: TcpStream) -> thread::JoinHandle<Result<(usize, u64)>> {

@@ -1,60 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Loading, refusing, unloading.
 
-use super::{kernel_log, sysctl, CC, MODULE};
+use super::{kernel_log, module, sysctl};
 use crate::{ktap::Outcome, modules, selftest::data};
 use anyhow::{ensure, Context as _, Result};
 use std::{fs, thread, time::Duration};
 
-/// It loads, and the kernel says so.
-pub fn loads() -> Result<Outcome> {
-    modules::load(MODULE, "").context("load")?;
-    ensure!(is_loaded()?, "{MODULE} is not in /proc/modules");
-    Ok(Outcome::Pass)
-}
-
-/// Its congestion control can be chosen by name.
-pub fn listed() -> Result<Outcome> {
-    ensure!(
-        is_available()?,
-        "{CC} is not in tcp_available_congestion_control"
-    );
-    modules::unload(MODULE).context("unload")?;
-    ensure!(!is_available()?, "{CC} is still available after unload");
-    Ok(Outcome::Pass)
+/// It loads, can be chosen by name, and is gone when it is unloaded.
+pub fn loads(cc: &str) -> Result<()> {
+    let module = module(cc);
+    modules::load(&module, "").context("load")?;
+    ensure!(is_loaded(&module)?, "{module} is not in /proc/modules");
+    ensure!(is_available(cc)?, "not in tcp_available_congestion_control");
+    modules::unload(&module).context("unload")?;
+    ensure!(!is_available(cc)?, "still available after unload");
+    Ok(())
 }
 
 /// Values out of bounds are refused, and the log names parameter, value and bounds.
 pub fn bad_parameters() -> Result<Outcome> {
-    for (params, says) in [
+    for (cc, params, says) in [
         (
+            "theta_powertcp",
             "gamma_percent=0",
             "gamma_percent=0 is out of range, expected 1 to 100",
         ),
         (
+            "theta_powertcp",
             "gamma_percent=101",
             "gamma_percent=101 is out of range, expected 1 to 100",
         ),
         (
+            "theta_powertcp",
             "flows_per_host=1001",
             "flows_per_host=1001 is out of range, expected 1 to 1000",
         ),
         (
+            "theta_powertcp",
             "gentle_start=2",
             "gentle_start=2 is out of range, expected 0 to 1",
         ),
         (
+            "theta_powertcp",
             "host_mbps=10000001",
             "host_mbps=10000001 is out of range, expected 0 to 10000000",
         ),
         (
+            "theta_powertcp",
             "base_rtt_us=1000001",
             "base_rtt_us=1000001 is out of range, expected 0 to 1000000",
         ),
-        ("gamma_percent=many", "invalid for parameter"),
-        ("gamma_percent=-1", "invalid for parameter"),
+        ("powertcp", "gamma_percent=many", "invalid for parameter"),
+        ("powertcp", "gamma_percent=-1", "invalid for parameter"),
+        (
+            "poseidon",
+            "m_thousandths=2000",
+            "m_thousandths=2000 is out of range, expected 1 to 1999",
+        ),
+        (
+            "poseidon",
+            "max_rate_mbps=100 min_rate_mbps=51",
+            "min_rate_mbps=51 is out of range, expected 0 to 50",
+        ),
+        (
+            "hpcc",
+            "eta_percent=100",
+            "eta_percent=100 is out of range, expected 50 to 99",
+        ),
+        (
+            "hpcc",
+            "variable_ai=2",
+            "variable_ai=2 is out of range, expected 0 to 1",
+        ),
+        (
+            "swift",
+            "sampling_frequency=65536",
+            "sampling_frequency=65536 is out of range, expected 0 to 65535",
+        ),
     ] {
-        let e = modules::load(MODULE, params)
+        let module = &module(cc);
+        let e = modules::load(module, params)
             .err()
             .with_context(|| format!("{params} was accepted"))?;
         // What module! cannot parse at all it refuses as EINVAL or ERANGE.
@@ -63,7 +88,7 @@ pub fn bad_parameters() -> Result<Outcome> {
             "{params}: refused with {e}, expected EINVAL"
         );
         ensure!(
-            !is_loaded()? && !is_available()?,
+            !is_loaded(module)? && !is_available(cc)?,
             "{params}: refused, but something stayed"
         );
         let log = kernel_log()?;
@@ -72,38 +97,52 @@ pub fn bad_parameters() -> Result<Outcome> {
             "{params}: the kernel's log does not say '{says}'"
         );
     }
-    modules::load(
-        MODULE,
-        "gamma_percent=100 flows_per_host=1 host_mbps=400000 base_rtt_us=20",
-    )
-    .context("good parameters are refused")?;
-    modules::unload(MODULE)?;
+    for (module, params) in [
+        (
+            "tcp_theta_powertcp",
+            "gamma_percent=100 flows_per_host=1 host_mbps=400000 base_rtt_us=20 gentle_start=1",
+        ),
+        (
+            "tcp_hpcc",
+            "variable_ai=1 sampling_frequency=30 gentle_start=1",
+        ),
+        (
+            "tcp_swift",
+            "variable_ai=1 sampling_frequency=30 gentle_start=1",
+        ),
+        ("tcp_poseidon", "p_ns=40000 k_ns=2000 gentle_start=1"),
+    ] {
+        modules::load(module, params).context("good parameters are refused")?;
+        modules::unload(module)?;
+    }
     Ok(Outcome::Pass)
 }
 
 /// A socket that uses it keeps it loaded.
-pub fn in_use() -> Result<Outcome> {
-    modules::load(MODULE, "").context("load")?;
+pub fn in_use(cc: &str) -> Result<()> {
+    let module = &module(cc);
+    modules::load(module, "").context("load")?;
     let pair = data::Pair::new()?;
-    let (a, b) = pair.connect(CC, false)?;
-    let e = modules::unload(MODULE)
+    let (a, b) = pair.connect(cc, false)?;
+    let e = modules::unload(module)
         .err()
         .context("unloaded although a connection uses it")?;
     ensure!(
         matches!(e.raw_os_error(), Some(libc::EWOULDBLOCK | libc::EBUSY)),
         "unload while in use: {e}, expected EWOULDBLOCK"
     );
-    ensure!(is_available()?, "gone although unload was refused");
+    ensure!(is_available(cc)?, "gone although unload was refused");
     drop((a, b));
     drop(pair);
-    super::unload_when_free(MODULE)?;
-    ensure!(!is_loaded()?, "unloaded, but still there");
-    Ok(Outcome::Pass)
+    super::unload_when_free(module)?;
+    ensure!(!is_loaded(module)?, "unloaded, but still there");
+    Ok(())
 }
 
 /// Cycles before counting, so that caches have their size.
-const WARM_UP: usize = 20;
-const CYCLES: usize = 200;
+const WARM_UP: usize = 5;
+/// Of each module.
+const CYCLES: usize = 40;
 
 /// Loading and unloading gives everything back: one object lost a cycle would be 200.
 pub fn cycles() -> Result<Outcome> {
@@ -111,8 +150,11 @@ pub fn cycles() -> Result<Outcome> {
         return Ok(Outcome::Skip("this kernel has no /proc/slabinfo".into()));
     }
     let cycle = || -> Result<()> {
-        modules::load(MODULE, "").context("load")?;
-        modules::unload(MODULE).context("unload")
+        for cc in super::CCS {
+            modules::load(&module(cc), "").with_context(|| format!("load {cc}"))?;
+            modules::unload(&module(cc)).with_context(|| format!("unload {cc}"))?;
+        }
+        Ok(())
     };
     for _ in 0..WARM_UP {
         cycle()?;
@@ -168,14 +210,14 @@ impl Memory {
     }
 }
 
-pub(super) fn is_loaded() -> Result<bool> {
+pub(super) fn is_loaded(module: &str) -> Result<bool> {
     Ok(fs::read_to_string("/proc/modules")?
         .lines()
-        .any(|line| line.split(' ').next() == Some(MODULE)))
+        .any(|line| line.split(' ').next() == Some(module)))
 }
 
-pub(super) fn is_available() -> Result<bool> {
+pub(super) fn is_available(cc: &str) -> Result<bool> {
     Ok(sysctl("net/ipv4/tcp_available_congestion_control")?
         .split(' ')
-        .any(|name| name == CC))
+        .any(|name| name == cc))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How a congestion control is chosen: by sysctl, per namespace, by a process.
 
-use super::{lifecycle, set_sysctl, sysctl, CC, MODULE};
+use super::{lifecycle, module, set_sysctl, sysctl};
 use crate::{ktap::Outcome, modules, netns::Netns, tcp};
 use anyhow::{ensure, Context as _, Result};
 use std::{os::unix::process::CommandExt as _, process::Command};
@@ -10,23 +10,23 @@ const DEFAULT: &str = "net/ipv4/tcp_congestion_control";
 const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
 const NOBODY: u32 = 65534;
 
-/// Naming it in the sysctl loads the module, through modprobe.
-pub fn autoload() -> Result<Outcome> {
-    ensure!(!lifecycle::is_loaded()?, "loaded before the test");
+/// Naming it in the sysctl loads the module and what it needs, through modprobe.
+pub fn autoload(cc: &str) -> Result<()> {
+    let module = &module(cc);
+    ensure!(!lifecycle::is_loaded(module)?, "loaded before the test");
     let before = sysctl(DEFAULT)?;
-    set_sysctl(DEFAULT, CC)?;
+    set_sysctl(DEFAULT, cc)?;
     ensure!(
-        lifecycle::is_loaded()?,
+        lifecycle::is_loaded(module)?,
         "the sysctl was set, but the module is not loaded"
     );
     ensure!(
-        sysctl(DEFAULT)? == CC,
+        sysctl(DEFAULT)? == cc,
         "the default is {}",
         sysctl(DEFAULT)?
     );
     set_sysctl(DEFAULT, &before)?;
-    modules::unload(MODULE).context("unload")?;
-    Ok(Outcome::Pass)
+    modules::unload(module).context("unload")
 }
 
 /// Each namespace has its own default.
@@ -34,14 +34,15 @@ pub fn autoload() -> Result<Outcome> {
 /// That a namespace cannot choose what the administrator has not allowed is not tried here: when Linux 7.2
 /// refuses (`tcp_set_default_congestion_control`), it keeps the reference to the module that it took, and
 /// no module could be unloaded after it.
-pub fn per_netns() -> Result<Outcome> {
-    modules::load(MODULE, "").context("load")?;
+pub fn per_netns(cc: &str) -> Result<()> {
+    let module = &module(cc);
+    modules::load(module, "").context("load")?;
     let before = sysctl(DEFAULT)?;
     let other = Netns::new()?;
-    allow(CC)?;
-    other.enter(|| set_sysctl(DEFAULT, CC))??;
+    allow(cc)?;
+    other.enter(|| set_sysctl(DEFAULT, cc))??;
     ensure!(
-        other.enter(|| sysctl(DEFAULT))?? == CC,
+        other.enter(|| sysctl(DEFAULT))?? == cc,
         "the namespace's default did not change"
     );
     ensure!(
@@ -49,12 +50,14 @@ pub fn per_netns() -> Result<Outcome> {
         "the first namespace's default changed too"
     );
     drop(other);
-    reset()
+    // Which also takes the permission back.
+    super::unload_when_free(module).map(drop)
 }
 
 /// An unprivileged process may choose it when the administrator allows it, and not before.
 pub fn unprivileged() -> Result<Outcome> {
-    modules::load(MODULE, "").context("load")?;
+    const CC: &str = "theta_powertcp";
+    modules::load(&module(CC), "").context("load")?;
     let try_it = || -> Result<bool> {
         Ok(Command::new("/init")
             .args(["choose", CC])
@@ -74,7 +77,7 @@ pub fn unprivileged() -> Result<Outcome> {
         try_it()?,
         "an unprivileged process could not choose an allowed control"
     );
-    reset()
+    super::unload_when_free(&module(CC))
 }
 
 /// Chooses a congestion control for a socket of its own.
@@ -92,9 +95,4 @@ pub fn choose(cc: &str) -> Result<()> {
 fn allow(cc: &str) -> Result<()> {
     let allowed = sysctl(ALLOWED)?;
     set_sysctl(ALLOWED, &format!("{allowed} {cc}"))
-}
-
-/// Unloads, which also takes the permission back.
-fn reset() -> Result<Outcome> {
-    super::unload_when_free(MODULE)
 }
