@@ -72,6 +72,11 @@ check: setup ## formatting, lints, docs, shell scripts, where unsafe lives
 bench-laws: setup ## instructions per ACK of every law, beside CUBIC's and DCTCP's
 	@$(ENTER) laws/bench/run
 
+.PHONY: bench-kmod
+bench-kmod: tools vm ## instructions per ACK of every module on the stock kernel, beside cubic, bbr and dctcp
+	@$(ENTER) gcc -O2 -Wall -Wextra -shared -fPIC -o $(BUILD)/bin/blocks.so selftests/bench-kmod/blocks.c
+	@$(BUILD)/bin/fathom bench-kmod --plugin $(BUILD)/bin/blocks.so
+
 .PHONY: bench-int
 bench-int: tools modules vm ## what telemetry costs: iperf3 with and without, GRO with and without XDP
 	@$(BUILD)/bin/fathom vm --run bench-int

@@ -9,6 +9,7 @@
 //! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
 
 mod bench;
+mod bench_cc;
 mod boot;
 mod ktap;
 mod lab;
@@ -45,8 +46,9 @@ fn run() -> Result<()> {
         "telemetry" => selftest::run_telemetry(),
         "modules" => selftest::run_modules(),
         "bench-int" => bench::run(),
+        "bench-kmod" => bench_cc::run(),
         other => {
-            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry, modules or bench-int")
+            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry, modules, bench-int or bench-kmod")
         }
     }
 }

@@ -23,6 +23,13 @@ pub fn load(name: &str, params: &str) -> io::Result<()> {
     finit_module(file, &params, ModuleInitFlags::empty()).map_err(io::Error::from)
 }
 
+/// Is it one of the project's modules?
+pub fn is_ours(name: &str) -> bool {
+    PathBuf::from(plan::MODULE_DIR)
+        .join(format!("{name}.ko"))
+        .exists()
+}
+
 /// Unloads a module; fails at once when it is in use.
 pub fn unload(name: &str) -> io::Result<()> {
     let name = CString::new(name)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `fathom`: congestion control that reads the network. One command for people.
 
+mod bench_kmod;
 mod children;
 mod compare;
 mod golden;
@@ -56,6 +57,8 @@ enum Command {
     Status(int::StatusArgs),
     /// Make network devices software switch ports (the qdisc `int`), change and show them.
     Tc(tc::Args),
+    /// Count the instructions per ACK of every congestion control on the stock kernel.
+    BenchKmod(bench_kmod::Args),
     /// Show the decisions of our congestion controls as they are made (root).
     Trace(trace::Args),
     /// Boot Debian's stock kernel in QEMU and run the selftests (KTAP).
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Detach(args) => int::detach(&args),
         Command::Status(args) => int::status(&args),
         Command::Tc(args) => tc::run(&args),
+        Command::BenchKmod(args) => bench_kmod::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Vm(args) => vm::run(&args),
     };

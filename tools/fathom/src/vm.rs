@@ -2,7 +2,7 @@
 //! Boots the stock kernel in QEMU and runs the selftests.
 
 use crate::{children, initramfs::Initramfs, ktap::Summary, paths::Paths, Outcome};
-use anyhow::{bail, Context as _, Result};
+use anyhow::{bail, ensure, Context as _, Result};
 use clap::Parser;
 use std::{
     fs::{self, OpenOptions},
@@ -37,6 +37,9 @@ enum Role {
     Selftest,
     /// What telemetry costs.
     BenchInt,
+    /// What congestion controls cost; by `fathom bench-kmod`.
+    #[value(skip)]
+    BenchKmod,
 }
 
 impl Role {
@@ -44,6 +47,7 @@ impl Role {
         match self {
             Self::Selftest => "selftest",
             Self::BenchInt => "bench-int",
+            Self::BenchKmod => "bench-kmod",
         }
     }
 }
@@ -60,11 +64,9 @@ const KVM_PATIENCE: Duration = Duration::from_secs(20);
 /// The first thing init prints.
 const UP: &str = "KTAP version";
 
-/// Runs `fathom vm`.
-pub fn run(args: &Args) -> Result<Outcome> {
-    let paths = Paths::find()?;
-    let dir = paths.run_dir()?;
-    let initramfs = dir.path().join("initramfs");
+/// What the machine boots from, in `dir`.
+fn initramfs(paths: &Paths, dir: &Path) -> Result<PathBuf> {
+    let initramfs = dir.join("initramfs");
     let mut archive = Initramfs::create(&initramfs)?;
     archive.file("init", &paths.init())?;
     archive
@@ -76,11 +78,34 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // This very command, static as it is.
     archive.file("usr/sbin/fathom", &std::env::current_exe()?)?;
     archive.finish()?;
+    Ok(initramfs)
+}
 
+/// Boots one CPU without KVM, with a plugin of QEMU's that writes to `out`, and runs the traffic of
+/// `fathom bench-kmod`; the console.
+pub fn bench(paths: &Paths, plugin: &Path, out: &Path) -> Result<Vec<String>> {
+    let dir = paths.run_dir()?;
+    let initramfs = initramfs(paths, dir.path())?;
+    let plugin = format!("{},out={}", plugin.display(), out.display());
+    let (role, limit) = (Role::BenchKmod, Duration::from_secs(900));
+    let console = boot(paths, &initramfs, role, Accel::Tcg, limit, Some(&plugin))?;
+    let summary = Summary::of(console.iter().map(String::as_str));
+    ensure!(
+        summary.failed == 0 && summary.passed != 0,
+        "the traffic failed"
+    );
+    Ok(console)
+}
+
+/// Runs `fathom vm`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let paths = Paths::find()?;
+    let dir = paths.run_dir()?;
+    let initramfs = initramfs(&paths, dir.path())?;
     let limit = Duration::from_secs(args.timeout_s);
     let mut console = None;
     if args.accel != Accel::Tcg && (args.accel == Accel::Kvm || kvm_is_there()) {
-        match boot(&paths, &initramfs, args.run, Accel::Kvm, limit) {
+        match boot(&paths, &initramfs, args.run, Accel::Kvm, limit, None) {
             Ok(lines) => console = Some(lines),
             Err(e) if args.accel == Accel::Kvm => return Err(e),
             Err(e) => println!("# KVM cannot be used here ({e:#}); running without"),
@@ -88,7 +113,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let console = match console {
         Some(lines) => lines,
-        None => boot(&paths, &initramfs, args.run, Accel::Tcg, limit)?,
+        None => boot(&paths, &initramfs, args.run, Accel::Tcg, limit, None)?,
     };
     if let Some(log) = &args.log {
         fs::write(log, console.join("\n")).with_context(|| log.display().to_string())?;
@@ -120,6 +145,7 @@ fn boot(
     role: Role,
     accel: Accel,
     limit: Duration,
+    plugin: Option<&str>,
 ) -> Result<Vec<String>> {
     let (accelerator, cpu) = match accel {
         Accel::Kvm => ("kvm", "host"),
@@ -135,7 +161,7 @@ fn boot(
             "-cpu",
             cpu,
             "-smp",
-            "2",
+            if plugin.is_some() { "1" } else { "2" },
             "-m",
             "1G",
         ])
@@ -162,6 +188,9 @@ fn boot(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(plugin) = plugin {
+        command.args(["-plugin", plugin]);
+    }
     let mut machine = children::start(&mut command).context("start QEMU")?;
     let (sender, lines) = mpsc::channel();
     for pipe in [

@@ -77,6 +77,11 @@ fn options(format: Format) -> Options {
     }
 }
 
+/// Attaches the programs for a format, for whoever sends meanwhile.
+pub fn attach(format: Format) -> Result<impl Drop> {
+    Attached::new(&options(format), 0)
+}
+
 /// The programs, attached, and their map handed to `tcp_int`. Taken back when dropped, unless told not to.
 struct Attached(Loaded, bool);
 
