@@ -2,7 +2,7 @@
 //! What the administrator sets of a port: netlink attributes (`wire::tc`), their bounds and defaults.
 
 use super::kapi::qdisc::Refusal;
-use super::wire::{codel, mpd, rpm, tc};
+use super::wire::{codel, mpd, rpm, tc, Speed};
 use core::{ffi::CStr, num::NonZeroU64};
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
@@ -43,6 +43,13 @@ impl Config {
         log: 0,
         log_from: None,
     };
+
+    /// The rate as packets are told it.
+    #[inline(never)]
+    pub(crate) fn speed(&self) -> Speed {
+        let mbps = self.rate.map_or(0, |rate| rate.get() / 125_000);
+        Speed::from_mbps(mbps.min(u32::MAX.into()) as u32)
+    }
 
     /// These parameters with what `options` change.
     pub(crate) fn parse(mut self, options: &[u8]) -> Result<Self, Refusal> {

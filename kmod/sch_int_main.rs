@@ -59,24 +59,16 @@ struct Port {
     /// What rounding to whole nanoseconds left over, in byte-times: the rate is exact in the long run.
     remainder: u64,
     wire: List,
-    max_bytes: u64,
-    marks: u64,
-    drops: u64,
-    packets: u64,
-    bytes: u64,
+    /// What is counted, by its place in the statistics.
+    counts: [u64; STATS],
     /// Bytes sent with their overhead: what the link carried.
     carried: u64,
     load: Load,
-    stamps: u64,
-    refused: u64,
+    /// The rate as packets are told it.
+    speed: Speed,
     max_packet: u32,
     codel: Codel,
-    codel_marks: u64,
-    codel_drops: u64,
     rpm: Option<Shared>,
-    rpm_counted: u64,
-    rpm_full: u64,
-    rpm_set: u64,
     log: Option<Log>,
 }
 
@@ -94,6 +86,7 @@ enum Chosen {
 }
 
 /// Which flow a segment is of, in its own direction.
+#[inline(never)]
 fn flow(segment: &Segment) -> rpm::Flow {
     let (sport, dport) = (segment.sport, segment.dport);
     if segment.ip == 6 {
@@ -141,6 +134,13 @@ fn set_ece(packet: &mut Packet) -> bool {
 }
 
 impl Port {
+    /// Adds to what is counted at `place`.
+    fn count(&mut self, place: usize, more: u64) {
+        if let Some(count) = self.counts.get_mut(place) {
+            *count = count.wrapping_add(more);
+        }
+    }
+
     /// CoDel has chosen this packet: the sender is told, the other way round if it can be, or the packet
     /// goes.
     fn chosen(&mut self, mut packet: Packet, segment: Option<&Segment>) -> Chosen {
@@ -148,18 +148,18 @@ impl Port {
             if rpm::speaks_ecn(segment.ecn) {
                 let table = rpm::Table::new(shared.counters());
                 if table.is_some_and(|table| table.count(&flow(segment))) {
-                    self.rpm_counted = self.rpm_counted.wrapping_add(1);
+                    self.count(tc::STAT_RPM_COUNTED, 1);
                     return Chosen::Sent(packet);
                 }
-                self.rpm_full = self.rpm_full.wrapping_add(1);
+                self.count(tc::STAT_RPM_FULL, 1);
             }
         }
         if packet.set_ce() {
-            self.marks = self.marks.wrapping_add(1);
-            self.codel_marks = self.codel_marks.wrapping_add(1);
+            self.count(tc::STAT_MARKS, 1);
+            self.count(tc::STAT_CODEL_MARKS, 1);
             return Chosen::Sent(packet);
         }
-        self.codel_drops = self.codel_drops.wrapping_add(1);
+        self.count(tc::STAT_CODEL_DROPS, 1);
         Chosen::Dropped
     }
 
@@ -180,7 +180,7 @@ impl Port {
             return;
         }
         if set_ece(packet) {
-            self.rpm_set = self.rpm_set.wrapping_add(1);
+            self.count(tc::STAT_RPM_SET, 1);
         } else {
             // No memory to write to: the next ACK carries it.
             let _ = table.count(&flow.reverse());
@@ -197,18 +197,13 @@ impl Port {
         let Some((fixed, options)) = tcp.header.split_at_mut_checked(20) else {
             return;
         };
-        let mbps = self
-            .config
-            .rate
-            .map_or(0, |r| r.get() / 125_000)
-            .min(u32::MAX.into()) as u32;
         let hop = Hop {
             delay_ns: start.saturating_sub(came),
             qlen_bytes: self.queue_bytes,
             tx_bytes: self.carried,
             time_ns: start,
             load,
-            speed: Speed::from_mbps(mbps),
+            speed: self.speed,
             hop_id: self.config.hop_id,
             shift: self.config.shift,
         };
@@ -219,12 +214,12 @@ impl Port {
         });
         match stamped {
             Ok((delta, exid)) => {
-                self.stamps = self.stamps.wrapping_add(1);
+                self.count(tc::STAT_STAMPS, 1);
                 update_checksum(fixed, tcp.partial, delta);
                 self.note(packet, &hop, exid);
             }
             Err(Reason::ABSENT) => {}
-            Err(_) => self.refused = self.refused.wrapping_add(1),
+            Err(_) => self.count(tc::STAT_REFUSED, 1),
         }
     }
 
@@ -302,8 +297,8 @@ impl Port {
             let time_ns = self.time_ns(len);
             self.busy_until = start.saturating_add(time_ns);
             self.sending = len;
-            self.packets = self.packets.wrapping_add(1);
-            self.bytes = self.bytes.wrapping_add(len.into());
+            self.count(tc::STAT_PACKETS, 1);
+            self.count(tc::STAT_BYTES, len.into());
             let carried = len.saturating_add(self.config.overhead);
             self.carried = self.carried.wrapping_add(carried.into());
             if self.config.int {
@@ -356,29 +351,20 @@ impl Discipline for Port {
             busy_until: 0,
             remainder: 0,
             wire: List::new(),
-            max_bytes: 0,
-            marks: 0,
-            drops: 0,
-            packets: 0,
-            bytes: 0,
+            counts: [0; STATS],
             carried: 0,
             load: Load::default(),
-            stamps: 0,
-            refused: 0,
+            speed: plan.config.speed(),
             max_packet: 0,
             codel: Codel::default(),
-            codel_marks: 0,
-            codel_drops: 0,
             rpm: plan.rpm.flatten(),
-            rpm_counted: 0,
-            rpm_full: 0,
-            rpm_set: 0,
             log: plan.log.flatten(),
         }
     }
 
     fn change(&mut self, plan: &mut Plan) {
         self.config = plan.config;
+        self.speed = plan.config.speed();
         self.remainder = 0;
         if let Some(rpm) = &mut plan.rpm {
             core::mem::swap(&mut self.rpm, rpm);
@@ -393,23 +379,24 @@ impl Discipline for Port {
     }
 
     fn lost(&self) -> u64 {
-        self.codel_drops
+        self.counts[tc::STAT_CODEL_DROPS]
     }
 
     fn enqueue(&mut self, now_ns: u64, mut packet: Packet) -> core::result::Result<(), Packet> {
         let len = packet.len();
         self.transmit(now_ns);
         if self.queue_bytes.saturating_add(len) > self.config.limit {
-            self.drops = self.drops.wrapping_add(1);
+            self.count(tc::STAT_DROPS, 1);
             return Err(packet);
         }
         if self.config.ecn != 0 && self.queue_bytes >= self.config.ecn && packet.set_ce() {
-            self.marks = self.marks.wrapping_add(1);
+            self.count(tc::STAT_MARKS, 1);
         }
         packet.notes()[0] = now_ns;
         self.max_packet = self.max_packet.max(len);
         self.queue_bytes = self.queue_bytes.saturating_add(len);
-        self.max_bytes = self.max_bytes.max(self.queue_bytes.into());
+        let most = &mut self.counts[tc::STAT_MAX];
+        *most = (*most).max(self.queue_bytes.into());
         self.queue.push(packet);
         Ok(())
     }
@@ -459,32 +446,12 @@ impl Discipline for Port {
     }
 
     fn stats(&self, out: &mut [u64; STATS]) {
-        for (place, value) in [
-            (tc::STAT_MAX, self.max_bytes),
-            (tc::STAT_MARKS, self.marks),
-            (tc::STAT_DROPS, self.drops),
-            (tc::STAT_PACKETS, self.packets),
-            (tc::STAT_BYTES, self.bytes),
-            (tc::STAT_STAMPS, self.stamps),
-            (tc::STAT_REFUSED, self.refused),
-            (tc::STAT_QUEUE, self.queue_bytes.into()),
-            (
-                tc::STAT_CODEL,
-                self.codel_marks
-                    .wrapping_add(self.codel_drops)
-                    .wrapping_add(self.rpm_counted),
-            ),
-            (tc::STAT_CODEL_MARKS, self.codel_marks),
-            (tc::STAT_CODEL_DROPS, self.codel_drops),
-            (tc::STAT_RPM_COUNTED, self.rpm_counted),
-            (tc::STAT_RPM_FULL, self.rpm_full),
-            (tc::STAT_RPM_SET, self.rpm_set),
-            (tc::STAT_LOGGED, self.log.as_ref().map_or(0, Log::written)),
-        ] {
-            if let Some(to) = out.get_mut(place) {
-                *to = value;
-            }
-        }
+        *out = self.counts;
+        out[tc::STAT_QUEUE] = self.queue_bytes.into();
+        out[tc::STAT_CODEL] = self.counts[tc::STAT_CODEL_MARKS]
+            .wrapping_add(self.counts[tc::STAT_CODEL_DROPS])
+            .wrapping_add(self.counts[tc::STAT_RPM_COUNTED]);
+        out[tc::STAT_LOGGED] = self.log.as_ref().map_or(0, Log::written);
     }
 }
 

@@ -142,7 +142,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-#[inline]
+#[inline(never)]
 fn crc(mut crc: u32, bytes: &[u8]) -> u32 {
     for byte in bytes {
         let [low, ..] = crc.to_le_bytes();
@@ -236,7 +236,7 @@ impl<'a> Table<'a> {
 }
 
 /// Whether a table may have this many places.
-#[inline]
+#[inline(never)]
 #[must_use]
 pub const fn size_is_valid(slots: u64) -> bool {
     slots.is_power_of_two() && slots >= MIN_SLOTS as u64 && slots <= MAX_SLOTS as u64
