@@ -579,7 +579,7 @@ impl Law for Hpcc {
         }
         let mss = self.window.mss();
         let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
-        math::rate(cwnd, mss, self.inverse_t).max(u64::from(mss))
+        math::rate(cwnd, mss, self.inverse_t).max(self.window.least_rate())
     }
 
     #[inline]

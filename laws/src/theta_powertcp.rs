@@ -487,9 +487,9 @@ impl Law for ThetaPowerTcp {
         if !self.started() {
             return 0;
         }
-        // Not beyond the host's own rate; a packet a second at the least.
+        // Not beyond the host's own rate.
         let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
-        math::rate(cwnd, self.window.mss(), self.inverse_tau).max(u64::from(self.window.mss()))
+        math::rate(cwnd, self.window.mss(), self.inverse_tau).max(self.window.least_rate())
     }
 
     #[inline]

@@ -16,6 +16,11 @@ use super::math::{self, CWND_SHIFT, MAX_CWND, ONE_PACKET};
 const SAVED_SHIFT: u32 = CWND_SHIFT - 14;
 /// RFC 8257's g: the share of marked packets is smoothed over 16 rounds.
 const ECN_GAIN_SHIFT: u32 = 4;
+/// However small the window and however long the round trip: so many packets a second. A law learns from
+/// ACKs alone; where hosts add milliseconds of their own to each round trip, a hundredth of a packet per
+/// round trip would be a packet in seconds, and the way back take minutes. A gigabit link carries a thousand
+/// flows at this rate.
+pub const LEAST_PACKETS_PER_SECOND: u64 = 64;
 /// A share of one, in [`Window::alpha`].
 const ALPHA_ONE: u32 = 1 << 10;
 
@@ -159,6 +164,13 @@ impl Window {
         self.restart_round();
     }
 
+    /// The least pacing rate, bytes per second: [`LEAST_PACKETS_PER_SECOND`].
+    #[inline]
+    #[must_use]
+    pub fn least_rate(&self) -> u64 {
+        u64::from(self.mss).wrapping_mul(LEAST_PACKETS_PER_SECOND)
+    }
+
     /// Bytes per second of `cwnd` packets, at most [`MAX_CWND`], in `rtt_ns`, times `gain` in Q10, at
     /// most 10; `u64::MAX`, which is no pacing, when one of the two is zero.
     #[inline]
@@ -168,7 +180,7 @@ impl Window {
             return u64::MAX;
         }
         let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
-        math::rate(cwnd, self.mss, math::reciprocal(rtt_ns)).max(u64::from(self.mss))
+        math::rate(cwnd, self.mss, math::reciprocal(rtt_ns)).max(self.least_rate())
     }
 
     /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take

@@ -90,6 +90,7 @@ for_every_law! {
     the_state_is_plain_and_small => plain;
     whole_packets_average_to_the_window => dither;
     a_new_mtu_changes_no_rate => mtu;
+    noisy_hosts_do_not_silence_a_flow => noise;
 }
 
 /// The kernel delivers the first ACK before it calls `init`; all-zero is valid and does nothing.
@@ -296,6 +297,15 @@ fn mtu<L: Law>() {
     assert_eq!(flow.law.cwnd(), cwnd, "{}", L::NAME);
     let ratio = flow.law.pacing_rate(&flow.params) as f64 / rate;
     assert!((0.45..1.01).contains(&ratio), "{}: {ratio}", L::NAME);
+}
+
+/// Round trips of 100 ms by the hosts' own doing, for thousands of ACKs: the flow still sends often enough
+/// to learn that they are over.
+fn noise<L: Law>() {
+    let mut flow = Flow::<L>::new(&L::Config::default());
+    flow.rounds(200, |ack| ack.rtt_ns = 100_000_000);
+    let packets = flow.law.pacing_rate(&flow.params) as f64 / 1448.0;
+    assert!(packets >= 64.0, "{}: {packets} a second", L::NAME);
 }
 
 fn error_of<L: Law>(config: &L::Config) -> ConfigError {

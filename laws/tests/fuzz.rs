@@ -115,7 +115,7 @@ fn a_stalled_law_would_be_found() {
         fn on_timeout(&mut self, _: &(), _: u64) {}
         fn on_idle_restart(&mut self, _: &(), _: u64) {}
         fn pacing_rate(&self, _: &()) -> u64 {
-            1
+            self.0.least_rate()
         }
         fn window(&self) -> &Window {
             &self.0

@@ -244,7 +244,7 @@ fn check<L: Fuzz>(law: &L, params: &L::Params) {
     if law.started() {
         assert!(cwnd > 0, "{}: a started flow has a window", L::NAME);
         assert!(
-            law.pacing_rate(params) > 0,
+            law.pacing_rate(params) >= law.window().least_rate(),
             "{}: and a pacing rate",
             L::NAME
         );
