@@ -4,7 +4,7 @@
 
 use crate::{
     ktap, modules, net,
-    selftest::{data, telemetry},
+    selftest::{data, set_sysctl, telemetry},
 };
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -47,6 +47,8 @@ fn traffic() -> Result<()> {
         }
         let _attached = format.map(telemetry::attach).transpose()?;
         let pair = data::Pair::new()?;
+        // Without ECN dctcp would hand over to reno.
+        pair.at_a(|| set_sysctl("net/ipv4/tcp_ecn", "1"))??;
         pair.qdisc(wire::tc::NAME, net::port(1000, 100_000, 4 << 20, 90_000))?;
         data::transfer_over(&pair, cc, false, BYTES)?;
     }

@@ -184,7 +184,8 @@ pub fn transfer_over(pair: &Pair, cc: &str, ipv6: bool, total: usize) -> Result<
         source.fill(&mut chunk);
         if let Err(e) = sender.write_all(&chunk) {
             let stuck = (tcp::info(&sender), tcp::cc_info(&sender));
-            return Err(e).with_context(|| format!("write, {left} bytes before the end: {stuck:?}"));
+            return Err(e)
+                .with_context(|| format!("write, {left} bytes before the end: {stuck:?}"));
         }
         sent.write(&chunk);
         left -= chunk.len();
