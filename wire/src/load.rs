@@ -20,6 +20,30 @@ impl Load {
     /// half-life is taken as 1 - x/2, so at a steady load the level is the load times two half-lives.
     const FULL_SHIFT: u32 = Self::HALF_LIFE_SHIFT + 1 + 8;
 
+    /// What a byte takes on a link of `bytes_per_s`, ns in Q24: what a hop multiplies with instead of dividing.
+    /// Links below 32 Mbit/s say the most there is.
+    #[inline]
+    #[must_use]
+    pub const fn byte_time(bytes_per_s: u64) -> u32 {
+        const SECOND: u64 = 1_000_000_000 << 24;
+        match SECOND.checked_div(bytes_per_s) {
+            Some(time) if time <= u32::MAX as u64 => time as u32,
+            _ => u32::MAX,
+        }
+    }
+
+    /// What `bytes` take on a link where one takes `byte_time` (Q24), ns in Q8.
+    #[inline]
+    #[must_use]
+    pub const fn busy(bytes: u32, byte_time: u32) -> u32 {
+        let busy = (bytes as u64).wrapping_mul(byte_time as u64) >> 16;
+        if busy > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            busy as u32
+        }
+    }
+
     /// The level at `now_ns`.
     #[inline]
     const fn level_at(&self, now_ns: u64) -> u64 {

@@ -69,6 +69,14 @@ impl TableRt {
         self.entries.push(entry);
     }
 
+    /// Replaces the entry with the same keys, if there is one.
+    pub fn set(&mut self, entry: EntryRt) {
+        match self.entries.iter_mut().find(|e| e.keys == entry.keys) {
+            Some(old) => *old = entry,
+            None => self.add(entry),
+        }
+    }
+
     fn find(&self, key: &[u128]) -> Option<&EntryRt> {
         if let Some(exact) = &self.exact {
             let mut k = [0; HASHED];

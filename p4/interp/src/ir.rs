@@ -109,7 +109,43 @@ pub(crate) enum St {
     Push(Slot, u32, u32, u32, bool),
 }
 
-#[derive(Clone, Debug)]
+/// Whether any of `all` may write `slot`, tables' actions included.
+pub(crate) fn writes(all: &[St], slot: Slot, sites: &[Site]) -> bool {
+    let covers = |from: Slot, n: u32| (from..from.saturating_add(n)).contains(&slot);
+    all.iter().any(|st| match st {
+        St::Set(to, _) | St::SetSlice(to, ..) | St::RegRead(_, _, to) => *to == slot,
+        St::Hash(_, _, to, _) | St::HashRange(_, _, to, ..) | St::Lpf(_, _, _, to) => *to == slot,
+        St::CsumDeposit(_, to) | St::CsumGet(_, to) | St::CsumUpdate(_, to, _) => *to == slot,
+        St::Copy(to, _, n) | St::Zero(to, n) => covers(*to, *n),
+        St::If(_, a, b) => writes(a, slot, sites) || writes(b, slot, sites),
+        St::Switch(_, cases, other) => {
+            cases.iter().any(|(_, c)| writes(c, slot, sites)) || writes(other, slot, sites)
+        }
+        St::Scope(body) => writes(body, slot, sites),
+        St::RegAction(_, _, to, body) => *to == slot || writes(body, slot, sites),
+        St::Table(site, hit, action) => {
+            *hit == slot
+                || *action == slot
+                || sites
+                    .get(*site as usize)
+                    .is_some_and(|s| s.actions.iter().any(|a| writes(&a.body, slot, sites)))
+        }
+        St::Return
+        | St::Exit
+        | St::Extract(..)
+        | St::ExtractNext(..)
+        | St::Advance(_)
+        | St::Verify(..)
+        | St::SubParser(_)
+        | St::Emit(_)
+        | St::RegWrite(..)
+        | St::CsumAdd(..)
+        | St::Count(..)
+        | St::Push(..) => false,
+    })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     Any,
     Masked(u128, u128),

@@ -76,6 +76,21 @@ impl Program {
         self.0.arch
     }
 
+    /// Whether its egress may drop packets. A caller that knows it does not can tell in advance when packets
+    /// leave ([`Switch::port`]).
+    #[must_use]
+    pub fn drops_at_egress(&self) -> bool {
+        let linked = &self.0;
+        let (field, control) = match linked.arch {
+            Architecture::V1Model => ("standard_metadata.egress_spec", 2),
+            _ => ("eg_intr_md_for_dprsr.drop_ctl", 2),
+        };
+        match (linked.fields.get(field), linked.controls.get(control)) {
+            (Some(&(slot, _)), Some(egress)) => ir::writes(egress, slot, &linked.code.sites),
+            _ => false,
+        }
+    }
+
     /// The full names of its tables.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.0.code.tables.iter().map(|t| t.name.as_str())

@@ -510,6 +510,34 @@ impl Switch {
         action: &str,
         args: &[u128],
     ) -> Control<()> {
+        let (id, entry) = self.entry(table, keys, action, args)?;
+        self.memory.tables[id].add(entry);
+        Ok(())
+    }
+
+    /// The same, in the place of an entry with the same keys.
+    ///
+    /// # Errors
+    /// As [`Switch::add_entry`].
+    pub fn set_entry(
+        &mut self,
+        table: &str,
+        keys: &[Key],
+        action: &str,
+        args: &[u128],
+    ) -> Control<()> {
+        let (id, entry) = self.entry(table, keys, action, args)?;
+        self.memory.tables[id].set(entry);
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        table: &str,
+        keys: &[Key],
+        action: &str,
+        args: &[u128],
+    ) -> Control<(usize, EntryRt)> {
         let id = self.table(table)?;
         let info = &self.program.code.tables[id];
         if info.entries_const {
@@ -552,8 +580,7 @@ impl Switch {
             action,
             args,
         };
-        self.memory.tables[id].add(entry);
-        Ok(())
+        Ok((id, entry))
     }
 
     /// What a table does with packets that no entry matches.

@@ -240,6 +240,15 @@ pub enum Topology {
     },
 }
 
+impl File {
+    /// Whether a switch of it runs a P4 program.
+    pub(crate) fn has_program(&self) -> bool {
+        self.switch.p4.is_some()
+            || self.nodes.iter().any(|n| n.p4.is_some())
+            || self.switches.iter().any(|s| s.p4.is_some())
+    }
+}
+
 /// `[switch]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -322,6 +331,8 @@ pub struct NodeTable {
     pub name: Spanned<String>,
     /// Host or switch.
     pub kind: NodeKindTable,
+    /// See [`Switch`].
+    pub p4: Option<Spanned<String>>,
 }
 
 /// `kind` of `[[nodes]]`.

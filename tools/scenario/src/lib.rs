@@ -124,10 +124,15 @@ impl Scenario {
     /// The engines that can run it.
     #[must_use]
     pub fn engines(&self) -> Vec<Engine> {
-        match self.file.engines[..] {
+        let mut engines = match self.file.engines[..] {
             [] => vec![Engine::Sim, Engine::Lab],
             ref some => some.to_vec(),
+        };
+        if self.file.has_program() {
+            // The lab's switches are the kernel's.
+            engines.retain(|e| *e == Engine::Sim);
         }
+        engines
     }
 
     /// The network, flows and faults with `cc` under test.

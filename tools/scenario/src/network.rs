@@ -105,7 +105,8 @@ pub struct Node {
     pub delay_ns: u64,
     /// Buffer shared by the ports whose [`Buffer`] says so.
     pub shared_buffer: Option<SharedBuffer>,
-    /// A P4 program to run in the place of the built-in switch, for engines that can.
+    /// A P4 program to run in the place of the built-in switch, for engines that can: the file, which was found
+    /// to be good.
     pub p4: Option<String>,
     /// The rack (ToR, leaf) that a generated host belongs to; none for others.
     pub rack: Option<u32>,

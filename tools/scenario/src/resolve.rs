@@ -55,6 +55,8 @@ pub(crate) struct Resolver<'a> {
     circuits: Option<Circuits>,
     routes: Routes,
     ccs: Vec<CcSpec>,
+    /// P4 programs that were found good: by what the file calls them, where they are.
+    programs: BTreeMap<String, String>,
 }
 
 impl<'a> Resolver<'a> {
@@ -80,6 +82,7 @@ impl<'a> Resolver<'a> {
             circuits: None,
             routes: Routes::default(),
             ccs: Vec::new(),
+            programs: BTreeMap::new(),
         };
         if r.duration_ns == 0 {
             return Err(source.error(
@@ -272,6 +275,7 @@ impl<'a> Resolver<'a> {
         if self.nodes.iter().any(|n| n.kind == NodeKind::Switch) {
             self.set_switches(&all)?;
         }
+        self.set_programs()?;
         for table in &self.file.switches {
             self.set_switches(table)?;
         }
@@ -397,8 +401,54 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
+    /// The programs that `[[nodes]]` name.
+    fn set_programs(&mut self) -> Result<()> {
+        for table in &self.file.nodes {
+            let Some(p4) = &table.p4 else { continue };
+            let name = table.name.get_ref();
+            let node = self.nodes.iter().position(|n| n.name == *name);
+            let Some(node) = node.filter(|&n| self.nodes[n].kind == NodeKind::Switch) else {
+                let message = format!("{name:?} is a host, and hosts run no P4 program");
+                return Err(self.error(p4.span(), message, "on a switch, or not at all"));
+            };
+            self.nodes[node].p4 = Some(self.program(p4)?);
+        }
+        Ok(())
+    }
+
+    /// Where the P4 program is that the file calls so. It is read and checked, so that what is wrong with it is
+    /// known before anything runs.
+    fn program(&mut self, p4: &Spanned<String>) -> Result<String> {
+        let name = p4.get_ref();
+        if let Some(found) = self.programs.get(name) {
+            return Ok(found.clone());
+        }
+        let mut places = self.dir.ancestors().map(|dir| dir.join(name));
+        let Some(path) = places.find(|path| path.is_file()) else {
+            let message = format!("there is no P4 program {name:?}");
+            let help = "a file beside the scenario or in a folder above it";
+            return Err(self.error(p4.span(), message, help));
+        };
+        let program = p4::load(&path, &[]).map_err(|e| {
+            let message = format!("the P4 program is wrong: {e}");
+            self.error(p4.span(), message, "what p4c for v1model would take")
+        })?;
+        if program.architecture() != p4::Architecture::V1Model {
+            let message = format!("{name:?} is a program for Tofino");
+            return Err(self.error(
+                p4.span(),
+                message,
+                "one for v1model, such as its twin in p4/v1model/",
+            ));
+        }
+        let path = path.display().to_string();
+        self.programs.insert(name.clone(), path.clone());
+        Ok(path)
+    }
+
     fn set_switches(&mut self, t: &SwitchTable) -> Result<()> {
         let nodes = self.nodes_of(&t.of, NodeKind::Switch)?;
+        let program = t.p4.as_ref().map(|p4| self.program(p4)).transpose()?;
         for n in nodes {
             let node = &mut self.nodes[n];
             if let Some(Time(delay)) = t.delay {
@@ -427,8 +477,8 @@ impl<'a> Resolver<'a> {
             } else if let (Some(alpha), Some(shared)) = (&t.alpha, &mut node.shared_buffer) {
                 shared.alpha = *alpha.get_ref();
             }
-            if let Some(p4) = &t.p4 {
-                node.p4 = Some(p4.get_ref().clone());
+            if let Some(program) = &program {
+                node.p4 = Some(program.clone());
             }
             let shared = t.shared_buffer.is_some();
             for port in self.nodes[n].ports.clone() {

@@ -35,10 +35,11 @@ fn complete(example: &str) -> String {
 #[test]
 fn every_example_resolves() {
     let mut count = 0;
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     for block in DOC.split("```toml\n").skip(1) {
         let (example, _) = block.split_once("```").expect("an end of the example");
         let text = complete(example);
-        let scenario = Scenario::parse("docs/scenarios.md", &text, &[], Path::new("."), "example");
+        let scenario = Scenario::parse("docs/scenarios.md", &text, &[], &dir, "example");
         let resolved = scenario.and_then(|s| s.resolve(&s.compare()[0]));
         let resolved = resolved.unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert!(!resolved.flows.is_empty());

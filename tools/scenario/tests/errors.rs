@@ -524,3 +524,48 @@ fn text_of_any_kind_is_only_an_error() {
         let _ = resolve(&changed);
     }
 }
+
+#[test]
+fn p4_programs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).expect("a file");
+        dir.path().join(name).display().to_string()
+    };
+    let p4 = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4");
+    let on = |node: &str, p4: &str| {
+        let name = format!("name = \"{node}\"\n");
+        error(&name, &format!("{name}p4 = {p4:?}\n"), "p4 =")
+    };
+    let e = on("s", "nowhere/int.p4");
+    says(&e, "there is no P4 program \"nowhere/int.p4\"");
+    assert!(e.help.contains("beside the scenario"), "{e}");
+    says(
+        &on("s", &format!("{p4}/tna/int.p4")),
+        "is a program for Tofino",
+    );
+    let broken = file(
+        "broken.p4",
+        "#include <core.p4>\nheader h_t {\n    bit<8 a;\n}\n",
+    );
+    let e = on("s", &broken);
+    says(&e, "the P4 program is wrong");
+    assert!(e.message.contains("broken.p4:3:"), "its own line: {e}");
+    says(&on("s", &file("empty.p4", "")), "there is no `main`");
+    says(
+        &on("a", &format!("{p4}/v1model/int.p4")),
+        "hosts run no P4 program",
+    );
+    // A right one, beside the scenario or above it; and then it is for the simulator alone.
+    let with = RIGHT.replacen(
+        "name = \"s\"\n",
+        "name = \"s\"\np4 = \"p4/v1model/int.p4\"\n",
+        1,
+    );
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let s = Scenario::parse("x.toml", &with, &[], &scenarios, "x").expect("it is right");
+    assert_eq!(s.engines(), [scenario::Engine::Sim]);
+    let r = s.resolve("poseidon").expect("it is right");
+    let programs: Vec<bool> = r.nodes.iter().map(|n| n.p4.is_some()).collect();
+    assert_eq!(programs, [false, false, true, false]);
+}

@@ -7,6 +7,7 @@ use crate::discipline::Discipline;
 use crate::fault::{Faults, Lie};
 use crate::packet::ETHERNET;
 use crate::port::{Port, PortCounters, Watch, NO_POOL};
+use crate::program::{self, Marking};
 use crate::rng::{probability, Rng};
 use crate::sender::TcpConfig;
 use crate::sim::{FlowSpec, Pool, Rotor, Setup, Sim, Work};
@@ -15,7 +16,9 @@ use results::{Facts, FlowMeasured, Measured, PortMeasured, RpcMeasured, Samples}
 use scenario::{
     BaseRtt, Buffer, CcSpec, Config, FaultKind, IntFault, Law, NodeKind, PortId, Queue, Resolved,
 };
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 /// Networks of up to this many ports have every switch port watched at every moment; of larger ones those
 /// that the scenario names, the others at every sample.
@@ -53,6 +56,18 @@ pub fn run(resolved: &Resolved, progress: &mut dyn FnMut(f64) -> bool) -> Result
     let mut run = Run::new(resolved)?;
     run.all(progress)?;
     Ok(run.measured())
+}
+
+/// The simulation that `resolved` asks for, before it begins; with its faults planned.
+///
+/// # Errors
+/// When the scenario asks for what the simulator has not.
+pub fn simulation(resolved: &Resolved) -> Result<Sim, Error> {
+    let mut sim = Sim::new(setup(resolved)?);
+    for fault in &resolved.faults {
+        plan(&mut sim, resolved, fault);
+    }
+    Ok(sim)
 }
 
 /// A congestion control of the scenario.
@@ -224,19 +239,10 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(r: &'a Resolved) -> Result<Self, Error> {
-        let setup = setup(r)?;
+        let sim = simulation(r)?;
         let mut notes = Vec::new();
-        for node in &r.nodes {
-            if node.p4.is_some() {
-                return unsupported(format!("node {} has a P4 program", node.name));
-            }
-        }
         if r.ccs.iter().any(|cc| cc.law == Law::Retcp) && r.circuits.is_none() {
             notes.push("reTCP without circuits is Reno".to_owned());
-        }
-        let mut sim = Sim::new(setup);
-        for fault in &r.faults {
-            plan(&mut sim, r, fault);
         }
         let tracked = Samples::tracked(r);
         let count = Samples::count(r);
@@ -529,6 +535,7 @@ fn setup(r: &Resolved) -> Result<Setup, Error> {
         ports.push(port);
         node_of_port.push(near as u32);
     }
+    programs(r, &mut ports)?;
     let rotor = r.circuits.as_ref().map(|c| rotor(r, c, &mut ports));
     let mut flows = Vec::with_capacity(r.flows.len());
     for (id, f) in r.flows.iter().enumerate() {
@@ -589,6 +596,59 @@ fn setup(r: &Resolved) -> Result<Setup, Error> {
         seed: r.seed,
         rotor,
     })
+}
+
+/// Gives the ports of switches that have one their program.
+fn programs(r: &Resolved, ports: &mut [Port]) -> Result<(), Error> {
+    let mut loaded: BTreeMap<&str, p4::Program> = BTreeMap::new();
+    for node in &r.nodes {
+        let Some(path) = node.p4.as_deref() else {
+            continue;
+        };
+        let refused = |e: program::Refused| {
+            Error::Unsupported(format!("switch {} with {path}: {e}", node.name))
+        };
+        if !loaded.contains_key(path) {
+            let program = p4::load(Path::new(path), &[])
+                .map_err(|e| Error::Unsupported(format!("switch {}: {e}", node.name)))?;
+            loaded.insert(path, program);
+        }
+        let Some(program) = loaded.get(path) else {
+            continue;
+        };
+        let drops = program.drops_at_egress();
+        let mut switch = program::Node::new(program).map_err(refused)?;
+        for &id in &node.ports {
+            let port = &mut ports[id.index()];
+            let mut marking = None;
+            if switch.marks() && port.int {
+                marking = match r.port(id).queue {
+                    Queue::Codel { ecn: false, .. } => {
+                        return unsupported(format!(
+                            "port {}: CoDel without ECN, and {path} marks what speaks ECN",
+                            r.port_name(id)
+                        ))
+                    }
+                    Queue::Codel {
+                        target, interval, ..
+                    } => Some((target, interval, false)),
+                    Queue::CodelRpm { target, interval } => Some((target, interval, true)),
+                    Queue::Fifo | Queue::Ecn { .. } | Queue::Red { .. } => None,
+                }
+                .map(|(target_ns, interval_ns, reverse)| Marking {
+                    target_ns,
+                    interval_ns,
+                    reverse,
+                });
+                if marking.is_some() {
+                    port.set_discipline(Discipline::Fifo);
+                }
+            }
+            let at_port = switch.port(marking, r.tcp.timestamps).map_err(refused)?;
+            port.set_program(at_port, drops).map_err(refused)?;
+        }
+    }
+    Ok(())
 }
 
 fn rotor(r: &Resolved, c: &scenario::Circuits, ports: &mut [Port]) -> Rotor {

@@ -65,6 +65,12 @@ impl Faults {
         }
     }
 
+    /// Whether telemetry is not what it should be.
+    #[must_use]
+    pub fn untrue(&self) -> bool {
+        self.int_off || self.lie.is_some()
+    }
+
     /// What a hop says instead of `hop`.
     pub fn stamp(&mut self, hop: Hop) -> Option<Hop> {
         if self.int_off {

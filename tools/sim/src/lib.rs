@@ -19,6 +19,7 @@ pub mod fault;
 pub mod histogram;
 pub mod packet;
 pub mod port;
+pub mod program;
 pub mod receiver;
 pub mod rng;
 pub mod sender;

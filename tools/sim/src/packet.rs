@@ -111,7 +111,8 @@ pub struct Packet {
     pub flags: u8,
     /// Its option.
     pub int: Int,
-    /// Slots written of a stack; of a bottleneck echo nothing.
+    /// A stack: slots written in the low four bits, slots there are in the high ones. Its echo: slots. A bottleneck echo:
+    /// the code of its missing hops.
     pub used: u8,
     /// Routers passed: what its TTL has lost.
     pub hops: u8,
@@ -162,7 +163,10 @@ impl Packet {
                 Int::Mpd
             }
             Format::Bottleneck => Int::Bottleneck,
-            Format::Stack => Int::Stack,
+            Format::Stack => {
+                self.used = (stack::slots(timestamps) as u8) << 4;
+                Int::Stack
+            }
         };
         u32::from(format.reserve(timestamps))
     }
@@ -181,8 +185,8 @@ impl Packet {
                 self.body[..bottleneck::BODY_LEN].copy_from_slice(&body.hop(hop).0);
             }
             Int::Stack => {
-                let used = usize::from(self.used);
-                if used < stack::slots(true) {
+                let used = usize::from(self.used & 15);
+                if used < usize::from(self.used >> 4) {
                     let at = used * stack::SLOT_LEN;
                     self.body[at..at + stack::SLOT_LEN].copy_from_slice(&Slot::of(hop).0);
                     self.used += 1;
@@ -204,8 +208,8 @@ impl Packet {
             }
             Int::Stack => {
                 let mut body = stack::Body {
-                    len: stack::slots(true) as u8,
-                    used: self.used,
+                    len: self.used >> 4,
+                    used: self.used & 15,
                     ..stack::Body::default()
                 };
                 for (slot, bytes) in body.slots.iter_mut().zip(self.body.chunks_exact(8)) {
@@ -280,16 +284,9 @@ impl Packet {
         sample
     }
 
-    /// Takes the option away, as a middlebox may.
+    /// Takes the option away, as a middlebox may: it writes no-operations in its place, and the frame keeps its
+    /// size.
     pub fn strip(&mut self) {
-        let len = match self.int {
-            Int::None => 0,
-            Int::Mpd => wire::mpd::LEN,
-            Int::Bottleneck | Int::BottleneckEcho => bottleneck::LEN,
-            Int::Stack => stack::len(stack::slots(true)),
-            Int::StackEcho => stack::len(usize::from(self.used)),
-        };
-        let _ = len; // It writes no-operations in its place: the frame keeps its size.
         self.int = Int::None;
     }
 }

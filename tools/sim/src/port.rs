@@ -14,6 +14,7 @@ use crate::discipline::{Discipline, Verdict};
 use crate::fault::Faults;
 use crate::histogram::Histogram;
 use crate::packet::{flag, Int, Packet};
+use crate::program::{AtPort, Fate, Refused};
 use crate::rng::Rng;
 use crate::time::{Ps, Rate, FRAMING, NEVER, NS};
 use wire::{Hop, Load, Speed};
@@ -65,8 +66,11 @@ pub struct Port {
     /// Whether it belongs to a host, whose own port does not take part in a path's TTL.
     pub host: bool,
     decides: bool,
+    byte_time: u32,
     hop: Hop,
     load: Load,
+    /// The switch's own program, in the place of what is built in.
+    program: Option<Box<AtPort>>,
     discipline: Discipline,
     /// What goes wrong on the link.
     pub faults: Option<Box<Faults>>,
@@ -159,6 +163,8 @@ impl Port {
             open: true,
             host: false,
             decides: false,
+            byte_time: 0,
+            program: None,
             hop: Hop {
                 shift: wire::mpd::DEFAULT_SHIFT,
                 ..Hop::default()
@@ -182,6 +188,18 @@ impl Port {
     pub fn set_discipline(&mut self, discipline: Discipline) {
         self.decides = discipline.at_dequeue();
         self.discipline = discipline;
+    }
+
+    /// A program that packets go through on their way out. `drops` says whether it may drop them. After
+    /// everything else about the port was set.
+    ///
+    /// # Errors
+    /// When the program does not take what it must be told of the port.
+    pub fn set_program(&mut self, mut program: AtPort, drops: bool) -> Result<(), Refused> {
+        program.describe(&self.hop, self.framing, self.byte_time)?;
+        self.decides |= drops;
+        self.program = Some(Box::new(program));
+        Ok(())
     }
 
     /// The id by which telemetry names it.
@@ -209,6 +227,7 @@ impl Port {
     /// Another rate, for what is put on the link from now on.
     pub fn set_rate(&mut self, bps: u64) {
         self.rate = Rate::new(bps);
+        self.byte_time = Load::byte_time(bps / 8);
         let mbps = if bps % 1_000_000 == 0 {
             bps / 1_000_000
         } else {
@@ -266,6 +285,10 @@ impl Port {
         } else {
             free
         };
+        if self.int && self.program.is_some() && !self.through_program(start) {
+            return size;
+        }
+        let packet = self.ring.get_mut(self.on_wire);
         let time = self.rate.take(size + self.framing);
         self.busy_until = start + time;
         if let Some(watch) = &mut self.watch {
@@ -276,8 +299,7 @@ impl Port {
         self.counters.bytes += u64::from(size + self.framing);
         if self.int {
             if self.loads {
-                // Q8 of a nanosecond.
-                let busy = (time / 4 * 64 / 250 * 4).min(u64::from(u32::MAX)) as u32;
+                let busy = Load::busy(size + self.framing, self.byte_time);
                 self.hop.load = self.load.sent(start / NS, busy);
             }
             if packet.int != Int::None {
@@ -286,12 +308,13 @@ impl Port {
                 self.hop.tx_bytes = self.counters.bytes;
                 self.hop.time_ns = start / NS;
                 match &mut self.faults {
-                    Some(faults) => {
+                    Some(faults) if self.program.is_none() || faults.untrue() => {
                         if let Some(hop) = faults.stamp(self.hop) {
                             packet.stamp(&hop);
                         }
                     }
-                    None => packet.stamp(&self.hop),
+                    _ if self.program.is_none() => packet.stamp(&self.hop),
+                    _ => {}
                 }
             }
         }
@@ -305,6 +328,50 @@ impl Port {
         packet.at = self.last_arrival;
         self.on_wire += 1;
         size
+    }
+
+    /// Takes the first frame that waits through the program, as it leaves at `start`. False when that drops it:
+    /// then it is gone, and took nothing of the link.
+    #[cold]
+    fn through_program(&mut self, start: Ps) -> bool {
+        let packet = self.ring.get_mut(self.on_wire);
+        let size = u32::from(packet.size);
+        let Some(program) = &mut self.program else {
+            return true;
+        };
+        let hop = Hop {
+            delay_ns: (start - packet.at) / NS,
+            qlen_bytes: self.queue_bytes - size,
+            time_ns: start / NS,
+            ..self.hop
+        };
+        // The rate may have changed. What was taken once is taken again.
+        let _ = program.describe(&self.hop, self.framing, self.byte_time);
+        let before = *packet;
+        match program.leave(packet, &hop) {
+            Fate::Sent => {}
+            Fate::Damaged => {
+                packet.flags |= flag::CORRUPT;
+                self.counters.faults += 1;
+            }
+            Fate::Dropped => {
+                self.counters.drops += 1;
+                if let Some(watch) = &mut self.watch {
+                    watch.was(start, self.queue_bytes);
+                }
+                self.queue_bytes -= size;
+                self.ring.close_gap(self.on_wire);
+                return false;
+            }
+        }
+        if packet.flags & !before.flags & (flag::CE | flag::ECE) != 0 {
+            self.counters.marks += 1;
+        }
+        if self.faults.as_ref().is_some_and(|f| f.untrue()) {
+            packet.body = before.body;
+            packet.used = before.used;
+        }
+        true
     }
 
     /// A packet comes. `room` is what the port may use of its buffer now, bytes. True when it was taken.
