@@ -7,8 +7,12 @@ use futures_util::TryStreamExt as _;
 use port::netlink::{self, How};
 pub use port::Queue;
 use rtnetlink::{
-    packet_route::{address::AddressHeaderFlags, link::LinkAttribute},
-    Handle, LinkUnspec, LinkVeth, RouteMessageBuilder,
+    packet_route::{
+        address::AddressHeaderFlags,
+        link::LinkAttribute,
+        route::{RouteAttribute, RouteMetric},
+    },
+    Handle, LinkUnspec, LinkVeth, RouteMessageBuilder, RouteNextHopBuilder,
 };
 use std::{net::IpAddr, os::fd::AsRawFd as _};
 use wire::tc;
@@ -72,6 +76,15 @@ impl<'rt> Net<'rt> {
             .with_context(name)
     }
 
+    /// Gives an interface its MTU and brings it up; see [`Net::up`].
+    pub fn set_up(&self, name: &str, mtu: u32, one_segment: bool) -> Result<()> {
+        let link = LinkUnspec::new_with_index(self.index(name)?).mtu(mtu);
+        self.runtime
+            .block_on(self.handle.link().set(link.build()).execute())
+            .with_context(|| format!("MTU {mtu} of {name}"))?;
+        self.up(name, one_segment)
+    }
+
     /// Brings an interface up. With `one_segment`, TCP hands it packets of at most the MTU: no TSO, no GSO.
     pub fn up(&self, name: &str, one_segment: bool) -> Result<()> {
         let mut link = LinkUnspec::new_with_index(self.index(name)?).up();
@@ -130,6 +143,41 @@ impl<'rt> Net<'rt> {
             .with_context(|| format!("route to {to} via {via}"))
     }
 
+    /// Adds a route to a host.
+    pub fn add_route(&self, route: &Route) -> Result<()> {
+        let name = || format!("route to {} via {:?}", route.to, route.via);
+        let bits = if route.to.is_ipv6() { 128 } else { 32 };
+        let mut message =
+            RouteMessageBuilder::<IpAddr>::new().destination_prefix(route.to, bits)?;
+        message = match route.via[..] {
+            [via] => message.gateway(via)?,
+            ref many => {
+                let hop = |via: &IpAddr| {
+                    let hop = match via {
+                        IpAddr::V4(_) => RouteNextHopBuilder::new_ipv4(),
+                        IpAddr::V6(_) => RouteNextHopBuilder::new_ipv6(),
+                    };
+                    Ok(hop.via(*via)?.build())
+                };
+                message.multipath(many.iter().map(hop).collect::<Result<_>>()?)
+            }
+        };
+        let mut metrics = Vec::new();
+        if route.quick_ack {
+            metrics.push(RouteMetric::QuickAck(1));
+        }
+        if route.initial_cwnd != 0 {
+            metrics.push(RouteMetric::InitCwnd(route.initial_cwnd));
+        }
+        let mut message = message.build();
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        self.runtime
+            .block_on(self.handle.route().add(message).execute())
+            .with_context(name)
+    }
+
     /// Puts a queue at the root of an interface, in place of what was there. `options` are the bytes of
     /// the qdisc's TCA_OPTIONS.
     pub fn qdisc(&self, name: &str, kind: &str, options: Vec<u8>) -> Result<()> {
@@ -177,6 +225,18 @@ impl<'rt> Net<'rt> {
             .block_on(netlink::log(&self.handle, index, from))
             .with_context(|| format!("log of {name}"))
     }
+}
+
+/// A route to a host.
+pub struct Route {
+    /// The host.
+    pub to: IpAddr,
+    /// Next hops; of several, flows are spread over all.
+    pub via: Vec<IpAddr>,
+    /// Every packet is acknowledged at once.
+    pub quick_ack: bool,
+    /// The first window, packets; 0 = the kernel's.
+    pub initial_cwnd: u32,
 }
 
 /// TCA_OPTIONS of our qdisc `int`: a port that sends at a rate, then a wire with a delay.

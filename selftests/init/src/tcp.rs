@@ -50,13 +50,32 @@ pub struct TcpInfo {
     pub segs_in: u32,
     pub notsent_bytes: u32,
     pub min_rtt: u32,
-    pub data_segs: [u32; 2],
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
     pub delivery_rate: u64,
-    pub busy_us: u64,
-    pub rwnd_limited_us: u64,
-    pub sndbuf_limited_us: u64,
+    pub busy_time: u64,
+    pub rwnd_limited: u64,
+    pub sndbuf_limited: u64,
     pub delivered: u32,
     pub delivered_ce: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub rehash: u32,
+    pub total_rto: u16,
+    pub total_rto_recoveries: u16,
+    pub total_rto_time: u32,
+}
+
+impl TcpInfo {
+    /// Payload that the peer has acknowledged; the kernel counts the SYN among it.
+    pub fn payload_acked(&self) -> u64 {
+        self.bytes_acked.saturating_sub(1)
+    }
 }
 
 /// ECN was negotiated ([`TcpInfo::options`]).
@@ -111,6 +130,34 @@ pub fn set_fast_open(socket: impl AsFd, connections: u32) -> Result<()> {
 /// Lets the first write of a socket go with its SYN.
 pub fn set_fast_open_connect(socket: impl AsFd) -> Result<()> {
     setsockopt(&socket, TcpFastOpenConnect, &1).context("TCP_FASTOPEN_CONNECT")
+}
+
+sockopt_impl!(
+    /// The largest window that is offered, bytes.
+    WindowClamp, SetOnly, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, u32);
+sockopt_impl!(
+    /// Writes wait while this much is unsent, bytes.
+    NotsentLowat, SetOnly, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32);
+sockopt_impl!(
+    /// Which time stamps the error queue brings (SOF_TIMESTAMPING_*).
+    Timestamping, SetOnly, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, u32);
+
+/// The receiver offers no more than this, bytes.
+pub fn clamp_window(socket: impl AsFd, bytes: u64) -> Result<()> {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    setsockopt(&socket, WindowClamp, &bytes).context("TCP_WINDOW_CLAMP")
+}
+
+/// Writes wait while this much is unsent, bytes.
+pub fn limit_unsent(socket: impl AsFd, bytes: u32) -> Result<()> {
+    setsockopt(&socket, NotsentLowat, &bytes).context("TCP_NOTSENT_LOWAT")
+}
+
+/// The error queue tells when the last byte of each write was acknowledged.
+pub fn tell_of_acks(socket: impl AsFd) -> Result<()> {
+    const TX_ACK: u32 = 1 << 9;
+    let flags = TX_ACK | libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    setsockopt(&socket, Timestamping, &flags).context("SO_TIMESTAMPING")
 }
 
 /// Chooses the congestion control of a socket.

@@ -19,12 +19,15 @@ const MEMORY: &str = "mem=1G";
 /// A lab that takes longer in real time hangs.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs `plan` and returns the lab's answer.
-pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
+/// Runs `plan` and returns the lab's answer. `tell` is told the part that is done, and says whether to go on.
+pub fn run(paths: &Paths, plan: &Plan, tell: &mut dyn FnMut(f64) -> bool) -> Result<Answer> {
     let dir = paths.run_dir()?;
     let modules: Vec<&str> = plan.modules.iter().map(|m| m.name.as_str()).collect();
     let plan = serde_json::to_vec(plan)?;
-    let said = boot(paths, dir.path(), "lab", &modules, Some(&plan))?;
+    let said = boot(paths, dir.path(), "lab", &modules, Some(&plan), tell)?;
+    if let Some(error) = said.lines().find(|l| l.starts_with("fathom-init:")) {
+        bail!("{error}");
+    }
     let answer = dir.path().join(plan::ANSWER_FILE);
     if !answer.exists() {
         let last: Vec<&str> = said.lines().rev().take(20).collect();
@@ -40,7 +43,7 @@ pub fn run(paths: &Paths, plan: &Plan) -> Result<Answer> {
 /// Runs the tests of a role (see selftests/init) and returns what they print.
 pub fn suite(paths: &Paths, role: &str, modules: &[&str]) -> Result<String> {
     let dir = paths.run_dir()?;
-    boot(paths, dir.path(), role, modules, None)
+    boot(paths, dir.path(), role, modules, None, &mut |_| true)
 }
 
 /// Boots the lab in `dir` and returns its console when it has ended.
@@ -50,6 +53,7 @@ fn boot(
     role: &str,
     modules: &[&str],
     plan: Option<&[u8]>,
+    tell: &mut dyn FnMut(f64) -> bool,
 ) -> Result<String> {
     let initramfs = dir.join("initramfs");
     let mut archive = Initramfs::create(&initramfs)?;
@@ -108,6 +112,11 @@ fn boot(
     while running.0.try_wait().context("wait for the lab")?.is_none() {
         if Instant::now() > deadline {
             bail!("the lab did not end within {} s", LIMIT.as_secs());
+        }
+        let progress = fs::read_to_string(dir.join(plan::PROGRESS_FILE)).unwrap_or_default();
+        let thousandths: f64 = progress.trim().parse().unwrap_or(0.0);
+        if !tell(thousandths / 1000.0) {
+            bail!("interrupted");
         }
         thread::sleep(Duration::from_millis(20));
     }

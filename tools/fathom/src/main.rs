@@ -9,10 +9,12 @@ mod initramfs;
 mod int;
 mod ktap;
 mod lab;
+mod lab_engine;
 mod paths;
 mod report;
 mod run;
 mod scenario;
+mod scenario_tests;
 mod scene;
 mod selftest;
 mod table;
@@ -99,6 +101,10 @@ fn main() -> ExitCode {
         Ok(Outcome::Failed) => ExitCode::FAILURE,
         Ok(Outcome::Skipped(why)) => {
             eprintln!("fathom: skipped: {why}");
+            ExitCode::from(4)
+        }
+        Err(e) if e.chain().any(|cause| cause.is::<lab_engine::Unsupported>()) => {
+            eprintln!("fathom: skipped: {e:#}");
             ExitCode::from(4)
         }
         Err(e) => {

@@ -84,6 +84,11 @@ impl Paths {
         Ok(Path::new(self.entry("TOP")?).join("scripts/enter"))
     }
 
+    /// The project's scenario files.
+    pub fn scenarios(&self) -> Result<PathBuf> {
+        Ok(Path::new(self.entry("TOP")?).join("scenarios"))
+    }
+
     /// A new directory for one run; gone when dropped. What a run that was killed left behind goes too.
     pub fn run_dir(&self) -> Result<tempfile::TempDir> {
         let at = self.build.join("run");

@@ -5,7 +5,7 @@
 //! seed. A shard takes every n-th of them; a run whose result is kept already is skipped; workers take the
 //! rest, one after the other. What comes out does not depend on how many workers there are.
 
-use crate::Outcome;
+use crate::{lab_engine, paths::Paths, Outcome};
 use anyhow::{anyhow, bail, Context, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -244,9 +244,6 @@ fn hash(parts: &[&[u8]]) -> u64 {
 
 /// Runs `fathom run`.
 pub fn run(args: &Args) -> Result<Outcome> {
-    if let (On::Lab, Some(why)) = (args.on, lab_missing()) {
-        return Ok(Outcome::Skipped(why));
-    }
     let mut jobs = jobs(
         &args.scenarios,
         args.on,
@@ -329,6 +326,8 @@ pub fn execute(
                 let cpu = cpu_seconds() - cpu;
                 tell(1.0);
                 if let Ok((run, fresh)) = &result {
+                    // The lab is another process.
+                    let cpu = if job.on == On::Lab { 0.0 } else { cpu };
                     let cpu = fresh.then_some(cpu);
                     bar.suspend(|| eprintln!("{}", line(run, cpu)));
                 }
@@ -442,18 +441,8 @@ fn one(
 fn measure(on: On, resolved: &Resolved, tell: &mut dyn FnMut(f64) -> bool) -> Result<Measured> {
     match on {
         On::Sim => Ok(fathom_sim::engine::run(resolved, tell)?),
-        On::Lab => lab(resolved, tell),
+        On::Lab => lab_engine::measure(&Paths::find()?, resolved, tell),
     }
-}
-
-/// The seam for the lab's engine: what it measures of `resolved`. [`lab_missing`] goes when it is there.
-fn lab(_resolved: &Resolved, _tell: &mut dyn FnMut(f64) -> bool) -> Result<Measured> {
-    bail!("the lab cannot run scenario files yet")
-}
-
-/// Why the lab cannot be asked for; none when it can.
-pub fn lab_missing() -> Option<String> {
-    Some("the lab cannot run scenario files yet; --on sim can".to_owned())
 }
 
 /// The largest memory of this process so far, bytes; 0 when that cannot be known.
@@ -484,25 +473,36 @@ fn show(
     json: Option<&Path>,
     report: Option<&Path>,
 ) -> Result<()> {
-    let text = || Results::new(runs.to_vec()).to_json();
-    if json.is_some_and(|file| file.as_os_str() == "-") {
-        print!("{}", text());
-    } else {
-        if let Some(file) = json {
-            write_whole(file, &text())?;
-        }
+    if json.is_none_or(|file| file.as_os_str() != "-") {
         println!("{}", results::table(runs));
         if !verdicts.is_empty() {
             println!("{}", results::verdict_table(verdicts));
         }
     }
+    keep(runs, verdicts, json, report)?;
+    for v in verdicts.iter().filter(|v| !v.ok) {
+        eprintln!("fathom: {}", complaint(v));
+    }
+    Ok(())
+}
+
+/// Writes results and the page to where they were asked for.
+pub fn keep(
+    runs: &[Run],
+    verdicts: &[Verdict],
+    json: Option<&Path>,
+    report: Option<&Path>,
+) -> Result<()> {
+    let text = || Results::new(runs.to_vec()).to_json();
+    match json {
+        Some(file) if file.as_os_str() == "-" => print!("{}", text()),
+        Some(file) => write_whole(file, &text())?,
+        None => {}
+    }
     if let Some(dir) = report {
         let page =
             ::report::write(dir, runs, verdicts).with_context(|| dir.display().to_string())?;
         eprintln!("fathom: {}", page.display());
-    }
-    for v in verdicts.iter().filter(|v| !v.ok) {
-        eprintln!("fathom: {}", complaint(v));
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The scenes that `fathom lab` knows, and what it prints of them.
+//! The scenes that `fathom lab` knows: small scenarios made from a few options, and what it prints of them.
 
-use crate::{lab, paths::Paths, table, Outcome};
-use anyhow::{bail, Context as _, Result};
+use crate::{lab, lab_engine, paths::Paths, table, Outcome};
+use anyhow::{anyhow, bail, Context as _, Result};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use plan::{Answer, Flow, Link, Module, Node, Plan, Port};
+use plan::{Answer, Plan};
+use results::Run;
+use scenario::{Engine, Metric, Resolved, Scenario};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `fathom lab`.
 #[derive(Parser)]
@@ -59,13 +61,7 @@ pub struct Args {
     /// Write the results as JSON; - for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keep every sample in the JSON.
-    #[arg(long)]
-    samples: bool,
 }
-
-/// A full-size packet as a queue counts it, bytes.
-const PACKET: u64 = 1514;
 
 /// A topology and its traffic.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -144,9 +140,10 @@ impl Args {
         let mut rows = Vec::new();
         for cc in &self.cc {
             at(cc);
-            let (plan, bottleneck) = self.plan(paths, cc);
-            let answer = lab::run(paths, &plan).with_context(|| format!("{cc} in the lab"))?;
-            rows.push(Row::new(cc, &plan, bottleneck, answer)?);
+            let plan = self.plan(cc)?;
+            let answer = lab::run(paths, &plan, &mut |_| true)
+                .with_context(|| format!("{cc} in the lab"))?;
+            rows.push(Row::new(cc, &plan.network, answer)?);
         }
         Ok(rows)
     }
@@ -181,154 +178,132 @@ impl Args {
         self.host_mbps.unwrap_or(self.rate_mbps * faster)
     }
 
-    /// The plan for one congestion control, and which of its ports is the bottleneck.
-    pub fn plan(&self, paths: &Paths, cc: &str) -> (Plan, usize) {
-        let host_mbps = self.host_mbps();
-        // Half of the wire on each host's own port, none on the router's: so the backlog of the
-        // bottleneck is its queue and nothing else.
-        let wire_ns = self.wire_us * 1000;
-        let host = |node| Port {
-            node,
-            rate_mbps: host_mbps,
-            delay_ns: wire_ns / 2,
-            limit_bytes: 100_000 * PACKET,
-            ecn_bytes: 0,
+    /// The plan for one congestion control.
+    pub fn plan(&self, cc: &str) -> Result<Plan> {
+        let text = self.scenario();
+        let scenario = Scenario::parse("fathom lab", &text, &[], Path::new(""), "lab")
+            .and_then(|s| s.resolve(cc))
+            .map_err(|e| anyhow!("{e}"))?;
+        let (mut plan, _) = lab_engine::plan(&scenario)?;
+        for module in &mut plan.modules {
+            if module.name != "sch_int" {
+                // Of a parameter given twice the kernel takes the last.
+                module.params = format!("{} {}", module.params, self.params);
+            }
+        }
+        plan.ipv6 = self.ipv6;
+        plan.look_ns = self.sample_us * 1000;
+        Ok(plan)
+    }
+
+    /// The scene as a scenario: the wire in four equal parts, or two when there is one link.
+    fn scenario(&self) -> String {
+        let (rate, host) = (self.rate_mbps, self.host_mbps());
+        let node =
+            |name: &str, kind: &str| format!("[[nodes]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
+        let hops = if self.scene == Scene::Pair { 2 } else { 4 };
+        let delay = self.wire_us * 1000 / hops;
+        let link = |a: &str, b: &str, rate: u64| {
+            format!(
+                "[[links]]\na = \"{a}\"\nb = \"{b}\"\nrate = \"{rate}Mbit\"\ndelay = \"{delay}ns\"\n"
+            )
         };
-        let port = |node, rate_mbps| Port {
-            node,
-            rate_mbps,
-            delay_ns: 0,
-            limit_bytes: u64::from(self.buffer_packets) * PACKET,
-            ecn_bytes: u64::from(self.ecn_packets) * PACKET,
+        let flow = |from: &str, count: u64| {
+            format!(
+                "[[flows]]\ngroup = \"flows\"\nfrom = \"{from}\"\nto = \"b\"\ncount = {count}\n"
+            )
         };
-        let node = |name: String, router| Node { name, router };
-        let flow = |from, to| Flow {
-            from,
-            to,
-            cc: cc.to_owned(),
-            start_us: 0,
-            bytes: None,
-            ipv6: self.ipv6,
-        };
-        let (nodes, links, flows, bottleneck) = match self.scene {
+        let (network, flows, line) = match self.scene {
             Scene::Pair => (
-                vec![node("a".into(), false), node("b".into(), false)],
-                vec![Link {
-                    a: port(0, self.rate_mbps),
-                    b: Port {
-                        delay_ns: wire_ns,
-                        ..host(1)
-                    },
-                }],
-                (0..self.flows).map(|_| flow(0, 1)).collect(),
-                0,
+                [node("a", "host"), node("b", "host"), link("a", "b", rate)].concat(),
+                flow("a", self.flows),
+                "a->b",
             ),
             Scene::Bottleneck => (
-                vec![
-                    node("a".into(), false),
-                    node("router".into(), true),
-                    node("b".into(), false),
-                ],
-                vec![
-                    Link {
-                        a: host(0),
-                        b: port(1, host_mbps),
-                    },
-                    Link {
-                        a: port(1, self.rate_mbps),
-                        b: Port {
-                            rate_mbps: self.rate_mbps,
-                            ..host(2)
-                        },
-                    },
-                ],
-                (0..self.flows).map(|_| flow(0, 2)).collect(),
-                2,
+                [
+                    node("a", "host"),
+                    node("s", "switch"),
+                    node("b", "host"),
+                    link("a", "s", host),
+                    link("s", "b", rate),
+                ]
+                .concat(),
+                flow("a", self.flows),
+                "s->b",
             ),
             Scene::Incast => {
-                let n = self.flows as usize;
-                let mut nodes = vec![node("router".into(), true), node("receiver".into(), false)];
-                nodes.extend((0..n).map(|i| node(format!("sender{i}"), false)));
-                let mut links = vec![Link {
-                    a: port(0, self.rate_mbps),
-                    b: host(1),
-                }];
-                links.extend((0..n).map(|i| Link {
-                    a: host(2 + i),
-                    b: port(0, host_mbps),
-                }));
-                (nodes, links, (0..n).map(|i| flow(2 + i, 1)).collect(), 0)
+                let mut network =
+                    [node("s", "switch"), node("b", "host"), link("s", "b", rate)].concat();
+                for i in 0..self.flows {
+                    network += &node(&format!("a{i}"), "host");
+                    network += &link(&format!("a{i}"), "s", host);
+                }
+                (network, flow("a*", 1), "s->b")
             }
         };
-        let module = format!("tcp_{cc}");
-        let ours = paths.lab_modules().join(format!("{module}.ko")).exists();
-        let params = if self.params.contains("host_mbps=") {
-            self.params.clone()
+        let queue = match self.ecn_packets {
+            0 => "\"fifo\"".to_owned(),
+            n => format!("{{ ecn = {{ threshold = \"{n}packets\" }} }}"),
+        };
+        let port = format!(
+            "buffer = \"{}packets\"\nqueue = {queue}\n",
+            self.buffer_packets
+        );
+        // Between two hosts the bottleneck is the sender's own port.
+        let own = if self.scene == Scene::Pair {
+            format!("[[ports]]\nof = \"a->b\"\n{port}")
         } else {
-            format!("host_mbps={host_mbps} {}", self.params)
+            String::new()
         };
-        let mut modules = vec![Module {
-            name: "sch_int".into(),
-            params: String::new(),
-        }];
-        modules.extend(ours.then_some(Module {
-            name: module,
-            params,
-        }));
-        let plan = Plan {
-            nodes,
-            links,
-            modules,
-            flows,
-            duration_us: self.duration_ms * 1000,
-            measure_from_us: self.skip_ms * 1000,
-            sample_us: self.sample_us,
-            keep_samples: self.samples,
-        };
-        (plan, bottleneck)
+        format!(
+            "title = \"a scene of the lab\"\ncompare = [\"theta_powertcp\"]\nduration = \"{}ms\"\n\
+             [tcp]\nack_every = 2\nmin_rto = \"200ms\"\n\
+             [port]\n{port}{own}{network}{flows}\
+             [measure]\nfrom = \"{}ms\"\ninterval = \"{}us\"\nline = \"{line}\"\n",
+            self.duration_ms, self.skip_ms, self.sample_us
+        )
     }
 }
 
 impl Row {
-    fn new(cc: &str, plan: &Plan, bottleneck: usize, answer: Answer) -> Result<Self> {
-        let link = &plan.links[bottleneck / 2];
-        let port = if bottleneck % 2 == 0 {
-            &link.a
-        } else {
-            &link.b
-        };
-        let rates: Vec<f64> = answer
-            .flows
-            .iter()
-            .map(|f| f.bytes as f64 * 8000.0 / f.time_us.max(1) as f64 / 1e6)
-            .collect();
-        let sum: f64 = rates.iter().sum();
-        let squares: f64 = rates.iter().map(|r| r * r).sum();
-        let queue = answer
-            .ports
-            .get(bottleneck)
-            .context("the bottleneck is not in the answer")?
-            .clone();
-        let to_us = |bytes: f64| bytes * 8.0 / port.rate_mbps as f64;
-        let mss = f64::from(answer.flows.first().map_or(1448, |f| f.mss));
-        // What a full packet occupies: an MTU of 1500, and Ethernet's header, checksum, preamble and gap.
-        let line_gbps = port.rate_mbps as f64 / 1000.0 * mss / (1500.0 + 38.0);
+    fn new(cc: &str, network: &Resolved, answer: Answer) -> Result<Self> {
+        let measured = lab_engine::measured(network, answer.clone(), Vec::new())?;
+        let run = Run::new(network, Engine::Lab, &[], measured);
+        let metric = |m: Metric| run.summary.all.get(&m).copied().unwrap_or(0.0);
         Ok(Self {
             cc: cc.to_owned(),
-            throughput_gbps: sum,
-            line_share: sum / line_gbps,
-            queue_p99_us: to_us(queue.p99_bytes as f64),
-            queue_mean_us: to_us(queue.mean_bytes),
-            rtt_mean_us: answer.flows.iter().map(|f| f.rtt_mean_us).sum::<f64>()
-                / rates.len() as f64,
-            retransmits: answer.flows.iter().map(|f| u64::from(f.retransmits)).sum(),
-            drops: queue.drops,
-            jain: if squares == 0.0 {
-                0.0
-            } else {
-                sum * sum / (rates.len() as f64 * squares)
-            },
+            throughput_gbps: metric(Metric::Throughput),
+            line_share: metric(Metric::LineShare),
+            queue_p99_us: metric(Metric::QueueP99),
+            queue_mean_us: metric(Metric::QueueMean),
+            rtt_mean_us: metric(Metric::RttMean),
+            retransmits: metric(Metric::Retransmits) as u64,
+            drops: metric(Metric::Drops) as u64,
+            jain: metric(Metric::Jain),
             answer,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scene_is_a_scenario() {
+        for (words, nodes, flows) in [
+            ("lab pair --flows 4 -6", 2, 4),
+            ("lab bottleneck --ecn-packets 0", 3, 1),
+            ("lab incast --flows 8 --params base_rtt_us=24", 10, 8),
+        ] {
+            let args = Args::try_parse_from(words.split(' ')).expect(words);
+            let plan = args.plan("theta_powertcp").expect(words);
+            let r = &plan.network;
+            assert_eq!((r.nodes.len(), r.flows.len()), (nodes, flows), "{words}");
+            assert_eq!(plan.ipv6, words.contains("-6"));
+            let us = r.base_rtt_ns(0) as f64 / 1e3;
+            // The ACK's own time on the wire is not in the scene's.
+            assert!((us - args.base_rtt_us()).abs() < 0.5, "{words}: {us}");
+        }
     }
 }

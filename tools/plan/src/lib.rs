@@ -2,6 +2,7 @@
 //! What the host tells the program inside the lab, and what that answers. Both are JSON: the plan is a
 //! file of the initramfs, the answer a file that the lab writes before it powers off.
 
+use scenario::{IntFormat, Resolved};
 use serde::{Deserialize, Serialize};
 
 /// Where the plan is in the initramfs.
@@ -10,6 +11,9 @@ pub const PLAN_FILE: &str = "/plan.json";
 pub const MODULE_DIR: &str = "/modules";
 /// The name of the answer in the directory shared with the host.
 pub const ANSWER_FILE: &str = "answer.json";
+
+/// The name of the file beside it that says how much of the run is done, in thousandths.
+pub const PROGRESS_FILE: &str = "progress";
 
 /// The modules that the module in this file needs, as its build recorded them (`depends=` of its
 /// `.modinfo`).
@@ -26,58 +30,28 @@ pub fn depends(module: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// One run of the lab.
+/// One run of the lab: the network, flows and faults as the scenario resolved, and what the kernel must
+/// be told besides.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Plan {
-    /// Names of the nodes, each a network namespace.
-    pub nodes: Vec<Node>,
-    /// Their links.
-    pub links: Vec<Link>,
+    /// What is built and run.
+    pub network: Resolved,
     /// Kernel modules to load, with their parameters.
     pub modules: Vec<Module>,
-    /// The traffic.
-    pub flows: Vec<Flow>,
-    /// How long flows send, us of virtual time.
-    pub duration_us: u64,
-    /// What happened before is left out of the results, us.
-    pub measure_from_us: u64,
-    /// How often queues and sockets are looked at, us.
-    pub sample_us: u64,
-    /// Keep every sample in the answer, not only what they come to.
-    pub keep_samples: bool,
-}
-
-/// A network namespace.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Node {
-    /// Its name.
-    pub name: String,
-    /// Does it forward packets?
-    pub router: bool,
-}
-
-/// Two ports and the wire between them.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Link {
-    /// One end.
-    pub a: Port,
-    /// The other.
-    pub b: Port,
-}
-
-/// The egress side of one end of a link.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Port {
-    /// The node, by its place in [`Plan::nodes`].
-    pub node: usize,
-    /// Rate of the Ethernet link, Mbit/s, preamble and gap included; 0 = as fast as the machine.
-    pub rate_mbps: u64,
-    /// Time on the wire after transmission, ns.
-    pub delay_ns: u64,
-    /// Queue, bytes.
-    pub limit_bytes: u64,
-    /// Packets that find this many bytes waiting are marked (ECN); 0 = none.
-    pub ecn_bytes: u64,
+    /// Parameters of what is built into the kernel: file below `/sys/module`, value.
+    pub settings: Vec<(String, String)>,
+    /// Per node: sysctls, by their path below `net`.
+    pub sysctls: Vec<Vec<(String, String)>>,
+    /// The telemetry that connections ask for; none = the eBPF programs are not loaded.
+    pub telemetry: Option<IntFormat>,
+    /// Connections ask for ECN, whatever their congestion control.
+    pub ecn: bool,
+    /// The first window of the kernel's own congestion controls, packets; 0 = the kernel's.
+    pub initial_cwnd: u32,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// How often queues are looked at, ns; divides `measure.interval_ns`.
+    pub look_ns: u64,
 }
 
 /// A module to load.
@@ -89,83 +63,98 @@ pub struct Module {
     pub params: String,
 }
 
-/// One TCP connection that sends from `start_us` until the plan's end, or `bytes` bytes.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Flow {
-    /// Sending node.
-    pub from: usize,
-    /// Receiving node.
-    pub to: usize,
-    /// Congestion control.
-    pub cc: String,
-    /// When it connects, us.
-    pub start_us: u64,
-    /// How much it sends; none = until the end.
-    pub bytes: Option<u64>,
-    /// IPv6 instead of IPv4.
-    pub ipv6: bool,
-}
-
-/// What a run of the lab came to.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+/// What a run of the lab came to. Times are ns since its start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Answer {
     /// The kernel, as `uname -r` says.
     pub kernel: String,
-    /// Per flow, in the order of the plan.
-    pub flows: Vec<FlowResult>,
-    /// Per port, in the order of the plan's links, `a` before `b`.
-    pub ports: Vec<PortResult>,
-    /// Everything that was sampled, when the plan asked for it.
-    pub samples: Vec<Sample>,
+    /// Per flow, in the order of the network.
+    pub flows: Vec<FlowAnswer>,
+    /// Per port, in the order of the network.
+    pub ports: Vec<PortAnswer>,
+    /// Payload acknowledged at each sample, per group.
+    pub group_delivered: Vec<Vec<u64>>,
+    /// Series of the flows that are followed.
+    pub followed: Vec<FlowSeries>,
+    /// Series of the ports that are followed.
+    pub lines: Vec<PortSeries>,
 }
 
 /// What a flow came to, as its own kernel counted it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct FlowResult {
-    /// The congestion control that the socket really had.
-    pub cc: String,
-    /// Payload acknowledged between `measure_from_us` and the end (or its last byte).
+pub struct FlowAnswer {
+    /// When its last byte was acknowledged, if it had one and it was.
+    pub finish_ns: Option<u64>,
+    /// Payload acknowledged in all.
     pub bytes: u64,
-    /// That time, us.
-    pub time_us: u64,
-    /// Payload of a full-size segment, bytes.
-    pub mss: u32,
-    /// Segments retransmitted over its whole life.
-    pub retransmits: u32,
-    /// Smoothed RTT, sampled: mean, us.
-    pub rtt_mean_us: f64,
-    /// Smoothed RTT, sampled: 99th percentile, us.
-    pub rtt_p99_us: f64,
-    /// The least RTT that the kernel saw, us.
+    /// ... and in the measured time.
+    pub measured_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// The least RTT that the kernel saw, us; 0 = none.
     pub rtt_min_us: u32,
-    /// When its last byte was acknowledged, us; none when it sent until the end.
-    pub finished_us: Option<u64>,
+    /// Smoothed RTT, sampled in the measured time, each sample counted as often as packets were delivered
+    /// since the one before: mean, us.
+    pub rtt_mean_us: f64,
+    /// The same: 99th percentile, us.
+    pub rtt_p99_us: u32,
+    /// How many packets they stand for.
+    pub rtt_samples: u64,
+    /// Request/response: how long each took, ns, in order.
+    pub latencies_ns: Vec<u64>,
+    /// Payload of a full-size segment, bytes; 0 = it never connected.
+    pub mss: u32,
+    /// Why it ended early, if it did.
+    pub error: Option<String>,
 }
 
-/// What the queue of a port was like.
+/// What a port came to in the measured time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct PortResult {
-    /// Mean length, bytes.
+pub struct PortAnswer {
+    /// Mean queue, bytes.
     pub mean_bytes: f64,
-    /// 99th percentile of the length, bytes.
+    /// 99th percentile of the queue, bytes.
     pub p99_bytes: u64,
-    /// Largest sampled length, bytes.
+    /// Largest queue that was seen, bytes.
     pub max_bytes: u64,
     /// Packets sent.
     pub packets: u64,
+    /// Bytes sent, without what a packet occupies besides.
+    pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Packets whose telemetry was written.
+    pub stamps: u64,
 }
 
-/// One look at everything.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Sample {
-    /// When, us since the flows' start.
-    pub at_us: u64,
-    /// Per flow: bytes acknowledged, smoothed RTT (us), window (packets), pacing rate (bytes/s).
-    pub flows: Vec<(u64, u32, u32, u64)>,
-    /// Per port: queue, bytes.
-    pub ports: Vec<u64>,
+/// A flow over time: one value per sample.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct FlowSeries {
+    /// Its place in the network.
+    pub flow: usize,
+    /// Payload acknowledged so far.
+    pub delivered: Vec<u64>,
+    /// Window, packets; 0 = there is none.
+    pub cwnd: Vec<u32>,
+    /// Smoothed RTT, us; 0 = there is none.
+    pub rtt_us: Vec<u32>,
+}
+
+/// A port over time: one value per sample.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct PortSeries {
+    /// Its place in the network.
+    pub port: usize,
+    /// Bytes waiting.
+    pub queue: Vec<u64>,
+    /// Packets sent so far.
+    pub packets: Vec<u64>,
+    /// Bytes sent so far, without what a packet occupies besides.
+    pub bytes: Vec<u64>,
 }
 
 #[cfg(test)]
