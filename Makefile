@@ -22,7 +22,7 @@ help: ## this list
 
 # --- two commands ---------------------------------------------------------------------------------------
 .PHONY: demo
-demo: tools modules ## see it work: an incast of eight in the lab, one table
+demo: tools modules ## see it work: incast and multihop in the lab, a table and a page of plots
 	@scripts/demo
 
 .PHONY: test
@@ -87,7 +87,7 @@ bench-sim: setup ## the simulator's speed, beside ns-3 on the same dumbbell
 	@tools/sim/bench/run
 
 .PHONY: golden
-golden: tools ## a fixed set of scenarios against the numbers in scenarios/golden, exactly
+golden: tools modules ## a fixed set of scenarios against the numbers in scenarios/golden, exactly
 	@$(BUILD)/bin/fathom golden
 
 .PHONY: clean
