@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What happens next: a calendar of at most one event per source.
 //!
-//! A source is a link direction or a timer; it has one event or none. So the events are nodes of
-//! fixed places, linked into the buckets of a wheel, and scheduling, moving and taking one cost the
-//! same whatever their number. The order is by (time, source): it depends on neither the wheel's
-//! width nor on the order of scheduling, and the width may therefore follow the traffic.
+//! A source is a link direction or a timer; it has one event or none, and its time stands in a table. An event is an entry
+//! (time, source) in a bucket of a wheel; an entry whose source has another time by now is void and is passed over.
+//! So scheduling, moving and taking an event cost the same whatever their number, and what is touched lies side by side. The
+//! order is by (time, source): it depends on neither the wheel's width nor on the order of scheduling, and the width
+//! may therefore follow the traffic.
 
 use crate::time::{Ps, NEVER};
 use std::cmp::Reverse;
@@ -15,29 +16,19 @@ pub type Source = u32;
 
 const BUCKETS: usize = 1 << 13;
 const MASK: u64 = BUCKETS as u64 - 1;
-const NIL: u32 = u32::MAX;
 /// Between two looks at the width.
 const LOOK: u32 = 1 << 15;
 /// Widths from 2^6 ps to 2^30 ps.
 const SHIFTS: std::ops::RangeInclusive<u32> = 6..=30;
-
-/// In [`Node::prev`] instead of a neighbour: the node has no event; it is in [`Agenda::now`]; it is beyond the
-/// wheel. Everything else is in the wheel.
-const NONE: u32 = NIL - 1;
-const NOW: u32 = NIL - 2;
-const FAR: u32 = NIL - 3;
-
-#[derive(Clone, Copy)]
-struct Node {
-    time: Ps,
-    next: u32,
-    prev: u32,
-}
+/// From so many sources on their state does not fit into the caches next to a core, and a bucket has more events, so
+/// that what they need is fetched together.
+const MANY: usize = 8192;
 
 /// The calendar.
 pub struct Agenda {
-    nodes: Vec<Node>,
-    heads: Vec<u32>,
+    /// When each source has its event.
+    times: Vec<Ps>,
+    buckets: Vec<Vec<(Ps, Source)>>,
     occupied: Vec<u64>,
     /// Log2 of a bucket's width.
     shift: u32,
@@ -45,8 +36,10 @@ pub struct Agenda {
     base: u64,
     /// The events of the bucket at hand, the next one last.
     now: Vec<(Ps, Source)>,
-    /// Beyond the wheel; an entry whose node is elsewhere or has another time is void.
+    /// Beyond the wheel.
     far: BinaryHeap<Reverse<(Ps, Source)>>,
+    /// Events that a bucket should have: the least.
+    least: u32,
     /// Since the last look at the width: buckets taken, events in them, events sent far away.
     taken: u32,
     events: u32,
@@ -59,20 +52,14 @@ impl Agenda {
     #[must_use]
     pub fn new(sources: usize) -> Self {
         Self {
-            nodes: vec![
-                Node {
-                    time: NEVER,
-                    next: NIL,
-                    prev: NONE,
-                };
-                sources
-            ],
-            heads: vec![NIL; BUCKETS],
+            times: vec![NEVER; sources],
+            buckets: vec![Vec::new(); BUCKETS],
             occupied: vec![0; BUCKETS / 64],
             shift: 16,
             base: 0,
             now: Vec::new(),
             far: BinaryHeap::new(),
+            least: if sources > MANY { 14 } else { 5 },
             taken: 0,
             events: 0,
             sent_far: 0,
@@ -84,21 +71,18 @@ impl Agenda {
     #[inline]
     #[must_use]
     pub fn at(&self, source: Source) -> Ps {
-        self.nodes[source as usize].time
+        self.times[source as usize]
     }
 
     /// Gives `source` an event at `time`, instead of the one it may have.
     #[inline]
     pub fn set(&mut self, source: Source, time: Ps) {
-        let node = self.nodes[source as usize];
-        if node.time == time {
-            return;
-        }
-        if node.prev != NONE {
-            self.unlink(source, node);
-        }
-        if time != NEVER {
-            self.insert(source, time);
+        let at = &mut self.times[source as usize];
+        if *at != time {
+            *at = time;
+            if time != NEVER {
+                self.insert(source, time);
+            }
         }
     }
 
@@ -110,24 +94,11 @@ impl Agenda {
     #[inline]
     fn insert(&mut self, source: Source, time: Ps) {
         let bucket = time >> self.shift;
-        let node = &mut self.nodes[source as usize];
-        node.time = time;
         if bucket > self.base && bucket - self.base < BUCKETS as u64 {
             let slot = (bucket & MASK) as usize;
-            let head = self.heads[slot];
-            *node = Node {
-                time,
-                next: head,
-                prev: NIL,
-            };
-            if head != NIL {
-                self.nodes[head as usize].prev = source;
-            } else {
-                self.occupied[slot / 64] |= 1 << (slot % 64);
-            }
-            self.heads[slot] = source;
+            self.buckets[slot].push((time, source));
+            self.occupied[slot / 64] |= 1 << (slot % 64);
         } else if bucket <= self.base {
-            node.prev = NOW;
             let key = (time, source);
             let mut at = self.now.len();
             while at > 0 && self.now[at - 1] < key {
@@ -135,34 +106,9 @@ impl Agenda {
             }
             self.now.insert(at, key);
         } else {
-            node.prev = FAR;
             self.sent_far += 1;
             self.far.push(Reverse((time, source)));
         }
-    }
-
-    fn unlink(&mut self, source: Source, node: Node) {
-        match node.prev {
-            NOW => self.now.retain(|&(_, other)| other != source),
-            FAR | NONE => {}
-            _ => {
-                let slot = ((node.time >> self.shift) & MASK) as usize;
-                if node.prev == NIL {
-                    self.heads[slot] = node.next;
-                    if node.next == NIL {
-                        self.occupied[slot / 64] &= !(1 << (slot % 64));
-                    }
-                } else {
-                    self.nodes[node.prev as usize].next = node.next;
-                }
-                if node.next != NIL {
-                    self.nodes[node.next as usize].prev = node.prev;
-                }
-            }
-        }
-        let node = &mut self.nodes[source as usize];
-        node.prev = NONE;
-        node.time = NEVER;
     }
 
     /// Whether a new bucket is at hand since this was last asked.
@@ -171,7 +117,7 @@ impl Agenda {
         std::mem::take(&mut self.turned)
     }
 
-    /// The events of the bucket at hand, the next one last.
+    /// The events of the bucket at hand, the next one last; void ones among them.
     #[inline]
     #[must_use]
     pub fn at_hand(&self) -> &[(Ps, Source)] {
@@ -187,12 +133,12 @@ impl Agenda {
                     return None;
                 }
                 self.now.pop();
-                let node = &mut self.nodes[source as usize];
-                node.prev = NONE;
-                node.time = NEVER;
-                return Some((time, source));
-            }
-            if !self.turn(end) {
+                let at = &mut self.times[source as usize];
+                if *at == time {
+                    *at = NEVER;
+                    return Some((time, source));
+                }
+            } else if !self.turn(end) {
                 return None;
             }
         }
@@ -217,14 +163,7 @@ impl Agenda {
         self.base = bucket;
         let slot = (bucket & MASK) as usize;
         if wheel == Some(bucket) {
-            let mut at = self.heads[slot];
-            while at != NIL {
-                let node = &mut self.nodes[at as usize];
-                node.prev = NOW;
-                self.now.push((node.time, at));
-                at = node.next;
-            }
-            self.heads[slot] = NIL;
+            std::mem::swap(&mut self.now, &mut self.buckets[slot]);
             self.occupied[slot / 64] &= !(1 << (slot % 64));
         }
         while let Some((time, source)) = self.next_far() {
@@ -232,7 +171,6 @@ impl Agenda {
                 break;
             }
             self.far.pop();
-            self.nodes[source as usize].prev = NOW;
             self.now.push((time, source));
         }
         self.taken += 1;
@@ -244,11 +182,10 @@ impl Agenda {
         true
     }
 
-    /// The first valid entry beyond the wheel.
+    /// The first entry beyond the wheel that is not void.
     fn next_far(&mut self) -> Option<(Ps, Source)> {
         while let Some(&Reverse((time, source))) = self.far.peek() {
-            let node = &self.nodes[source as usize];
-            if node.prev == FAR && node.time == time {
+            if self.times[source as usize] == time {
                 return Some((time, source));
             }
             self.far.pop();
@@ -281,32 +218,30 @@ impl Agenda {
     fn look(&mut self) {
         let (events, taken, far) = (self.events, self.taken, self.sent_far);
         (self.events, self.taken, self.sent_far) = (0, 0, 0);
-        let wanted = if events > taken * 16 {
+        let (least, most) = (taken * self.least, taken * self.least * 3);
+        let wanted = if events > most {
             self.shift - 1
-        } else if far > events / 8 || events < taken * 5 {
+        } else if far > events / 8 || events < least {
             self.shift + 1
         } else {
             return;
         };
-        if !SHIFTS.contains(&wanted) || (wanted > self.shift && events > taken * 8) {
+        if !SHIFTS.contains(&wanted) || (wanted > self.shift && events > most / 2) {
             return;
         }
         let time = (self.base + 1) << self.shift;
         let mut all = Vec::new();
-        for slot in 0..BUCKETS {
-            let mut at = std::mem::replace(&mut self.heads[slot], NIL);
-            while at != NIL {
-                all.push(at);
-                at = self.nodes[at as usize].next;
-            }
+        for bucket in &mut self.buckets {
+            all.append(bucket);
         }
         self.occupied.fill(0);
         self.shift = wanted;
         // All that is left begins at `time` or later: nothing lies in the bucket before.
         self.base = (time >> wanted).saturating_sub(1);
-        for source in all {
-            let time = self.nodes[source as usize].time;
-            self.insert(source, time);
+        for (time, source) in all {
+            if self.times[source as usize] == time {
+                self.insert(source, time);
+            }
         }
         self.sent_far = 0;
     }

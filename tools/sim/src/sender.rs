@@ -11,6 +11,7 @@ use crate::histogram::Histogram;
 use crate::packet::{flag, Packet};
 use laws::{Ack, Coverage, Int, Mpd, Path, Record, Wrap};
 use std::collections::VecDeque;
+use std::hint::black_box;
 use wire::Telemetry;
 
 /// What the host's TCP is set to.
@@ -380,6 +381,19 @@ impl Sender {
             sender.min_rtt_ns = handshake;
         }
         sender
+    }
+
+    /// Has what every ACK needs of it brought near.
+    #[inline]
+    pub fn touch(&self) {
+        black_box(self.una);
+        black_box(self.next_ns);
+        black_box(self.srtt_ns);
+        black_box(self.counters.acked_bytes);
+        black_box(self.path.mss);
+        if !self.ring.is_empty() {
+            black_box(self.ring[self.una as usize & (self.ring.len() - 1)].sent_ns);
+        }
     }
 
     /// The application writes `segments` more.

@@ -185,6 +185,9 @@ impl Rotor {
 /// Networks of more ports than this do not fit into the caches next to a core.
 const LARGE: u32 = 2000;
 
+/// Events that are looked at in advance, at most.
+const TOUCHED: usize = 48;
+
 /// Frames up to this size are not data: no ACK is larger, and a smaller segment is not worth counting.
 const SMALL: u16 = 110;
 
@@ -487,27 +490,47 @@ impl Sim {
     /// not fit into caches, and a processor waits for many lines in the time it waits for one.
     fn touch(&self) {
         let at_hand = self.agenda.at_hand();
+        let ports = self.ports.len() as u32;
         for &(_, source) in at_hand {
             if let Some(port) = self.ports.get(source as usize) {
-                black_box(port.packets());
-                black_box(port.counters.packets);
+                port.touch();
             }
         }
-        let mut next = [0u32; 32];
-        for (&(_, source), to) in at_hand.iter().rev().zip(&mut next) {
+        // Of each event the port that its packet goes to, and of those that have arrived the connection.
+        let mut next = [END; TOUCHED];
+        let mut ends = [END; TOUCHED];
+        for (i, &(_, source)) in at_hand.iter().rev().take(TOUCHED).enumerate() {
             if let Some(packet) = self.ports.get(source as usize).and_then(Port::first) {
-                *to = self.paths[packet.path as usize + 1];
+                next[i] = self.paths[packet.path as usize + 1];
+                if next[i] == END {
+                    ends[i] = packet.flow;
+                }
+            } else if source >= 2 * ports {
+                ends[i] = (source - 2 * ports) / TIMERS;
             }
         }
-        for to in next {
+        for (&to, &c) in next.iter().zip(&ends) {
             if let Some(port) = self.ports.get(to as usize) {
-                black_box(port.packets());
-                black_box(port.counters.packets);
+                port.touch();
+            } else if let Some(channel) = self.channels.get(c as usize) {
+                black_box(channel.flow);
+                black_box(channel.messages);
             }
         }
-        for to in next {
+        for (&to, &c) in next.iter().zip(&ends) {
             if let Some(port) = self.ports.get(to as usize) {
                 port.touch_end();
+            } else if let Some(channel) = self.channels.get(c as usize) {
+                if let Some(sender) = &channel.sender {
+                    sender.touch();
+                }
+                if let Some(receiver) = &channel.receiver {
+                    black_box(receiver.due_ns);
+                    black_box(receiver.echo.format);
+                }
+                if let Some(state) = self.states.get(channel.flow as usize) {
+                    black_box(state.acked_bytes);
+                }
             }
         }
     }
