@@ -75,9 +75,9 @@ metrics! {
     SlowdownP999, "slowdown_p999", "", 2, "99.9th percentile of slowdowns";
     Completed, "completed", "", 4, "share of the flows with an end that reached it";
     FinishSpread, "finish_spread", "us", 1, "from the first finish to the last";
-    Retransmits, "retransmits", "", 0, "packets sent again";
+    Retransmits, "retransmits", "", 0, "packets sent again, in the whole run";
     Timeouts, "timeouts", "", 0, "retransmission timeouts";
-    Drops, "drops", "", 0, "packets that queues dropped";
+    Drops, "drops", "", 0, "packets that queues dropped in the measured time";
     Marks, "marks", "", 0, "packets that queues marked (ECN)";
     CircuitUtilisation, "circuit_utilisation", "", 3, "what the circuits between racks with traffic carried while they were up, as a share of what they could";
 }

@@ -513,9 +513,8 @@ impl<'a> Resolver<'a> {
         if let Some(queue) = queue {
             self.port_mut(port).queue = self.queue(queue, packet)?;
         }
-        let host = self.nodes[self.near_end(port)].kind == NodeKind::Host;
         if let Some(int) = int {
-            self.port_mut(port).int = int && !host;
+            self.port_mut(port).int = int;
         }
         Ok(())
     }

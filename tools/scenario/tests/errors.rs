@@ -569,3 +569,18 @@ fn p4_programs() {
     let programs: Vec<bool> = r.nodes.iter().map(|n| n.p4.is_some()).collect();
     assert_eq!(programs, [false, false, true, false]);
 }
+
+/// Hosts write telemetry when that is said of their ports, and not otherwise.
+#[test]
+fn telemetry_of_hosts() {
+    let writes = |text: &str| -> Vec<bool> {
+        let r = resolve(text).expect("it is right");
+        r.ports().map(|p| r.port(p).int).collect()
+    };
+    // a--s, s--t, t--b, each both ways.
+    assert_eq!(writes(RIGHT), [false, true, true, true, true, false]);
+    let hosts = format!("{RIGHT}[host_port]\nint = true\n");
+    assert_eq!(writes(&hosts), [true; 6]);
+    let one = format!("{RIGHT}[[ports]]\nof = \"a->s\"\nint = true\n");
+    assert_eq!(writes(&one), [true, true, true, true, true, false]);
+}
