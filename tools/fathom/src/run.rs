@@ -326,8 +326,6 @@ pub fn execute(
                 let cpu = cpu_seconds() - cpu;
                 tell(1.0);
                 if let Ok((run, fresh)) = &result {
-                    // The lab is another process.
-                    let cpu = if job.on == On::Lab { 0.0 } else { cpu };
                     let cpu = fresh.then_some(cpu);
                     bar.suspend(|| eprintln!("{}", line(run, cpu)));
                 }
@@ -387,6 +385,10 @@ fn line(run: &Run, cpu: Option<f64>) -> String {
     let Some(cpu) = cpu else {
         return format!("{what}, kept");
     };
+    if run.meta.engine == Engine::Lab {
+        // Another process did it.
+        return format!("{what}, {:.2} s", wall.seconds);
+    }
     let spent = if cpu > LEAST_CPU { cpu } else { wall.seconds };
     let rate = run.facts.packet_hops as f64 / spent.max(1e-6) / 1e6;
     format!(

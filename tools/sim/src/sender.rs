@@ -149,6 +149,9 @@ pub struct SenderCounters {
     pub rtt_ns: u32,
 }
 
+/// The largest burst that Linux gives a device: 64 KiB less its largest header.
+const GSO_BYTES: u64 = 65_536 - 321;
+
 /// How a stream of bytes falls into segments: messages of equal size, each cut anew.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
@@ -521,22 +524,25 @@ impl Sender {
         Next::Send(self.transmit(seq, now_ns, tcp))
     }
 
+    /// The pacing rate that Linux computes for a window control, bytes per second, also when it does not pace.
+    fn linux_rate(&self) -> u64 {
+        let percent = if self.cwnd.packets < self.cwnd.ssthresh / 2 {
+            200
+        } else {
+            120
+        };
+        u64::from(self.cwnd.packets.max(self.nxt - self.una))
+            * u64::from(self.cut.mss)
+            * percent
+            * 10_000_000
+            / self.srtt_ns.max(1)
+    }
+
     /// TCP small queues: what may stand in the host's own port, a millisecond's worth of the pacing rate and at
     /// least two segments.
     fn local_limit(&self) -> u64 {
         let rate = match &self.control {
-            Control::Window(_) => {
-                let percent = if self.cwnd.packets < self.cwnd.ssthresh / 2 {
-                    200
-                } else {
-                    120
-                };
-                u64::from(self.cwnd.packets.max(self.nxt - self.una))
-                    * u64::from(self.cut.mss)
-                    * percent
-                    * 10_000_000
-                    / self.srtt_ns.max(1)
-            }
+            Control::Window(_) => self.linux_rate(),
             _ => self.pacing,
         };
         (rate >> 10).clamp(2 * u64::from(self.cut.mss + TRUESIZE), OUTPUT_LIMIT)
@@ -1049,6 +1055,10 @@ impl Sender {
     ) {
         let rtt_ns = self.sample_rtt(now_ns, sample, tcp).unwrap_or(0);
         let in_flight = self.in_flight();
+        let bursts_us = match self.control {
+            Control::Window(_) => 4 * GSO_BYTES * 1_000_000 / self.linux_rate().max(1),
+            _ => 0,
+        };
         match &mut self.control {
             Control::Window(w) => {
                 let growth = Growth {
@@ -1064,6 +1074,7 @@ impl Sender {
                         || self.cwnd.packets < self.cwnd.ssthresh
                             && in_flight + delivered >= self.cwnd.packets / 2,
                     circuit: input.circuit,
+                    bursts_us: bursts_us.min(1000) as u32,
                 };
                 w.on_ack(&mut self.cwnd, &growth);
                 if matches!(self.state, CaState::Cwr | CaState::Recovery) {

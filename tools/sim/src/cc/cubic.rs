@@ -13,12 +13,20 @@ const BETA: u64 = 717;
 /// The divisor 2^40/(0.4·2^10)... of the cubic term: (1/C) in units of (1/1024 s)³ per packet. With C = 410/1024:
 /// ∛(packets · 2^40 / 410) is K in 1/1024 s.
 const C_1024THS: u64 = 410;
+/// (1 + β)/(3 (1 − β)) in eighths, as the kernel rounds it.
+const RENO_EIGHTHS: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 /// HyStart runs from this window on.
 const HYSTART_LOW: u32 = 16;
 /// RTT samples per round that HyStart looks at.
 const HYSTART_SAMPLES: u32 = 8;
 /// ACKs no further apart are a train, ns: 2 ms.
 const TRAIN_NS: u64 = 2_000_000;
+/// Linux counts CUBIC's time in ticks (HZ = 1000).
+const TICK_NS: u64 = 1_000_000;
+/// A window that does not change is looked at again after so many of them.
+const STILL_TICKS: u64 = 31;
+/// RTTs say nothing of the path for so long after an epoch began, ticks.
+const DEAF_TICKS: u64 = 1000;
 
 /// What can be set.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +62,10 @@ pub struct Cubic {
     /// Reno's window, and what was acknowledged since it last grew.
     reno: u32,
     acked: u32,
+    /// What [`Self::per_packet`] found last, for which window, and in which tick.
+    per: u32,
+    per_cwnd: u32,
+    per_tick: u64,
     min_rtt_us: u32,
     // HyStart.
     round_end: u32,
@@ -77,6 +89,9 @@ impl Cubic {
             k: 0,
             reno: 0,
             acked: 0,
+            per: 0,
+            per_cwnd: 0,
+            per_tick: 0,
             min_rtt_us: 0,
             round_end: 0,
             round_start_ns: 0,
@@ -93,17 +108,14 @@ impl Cubic {
     }
 
     pub(super) fn on_ack(&mut self, cwnd: &mut Cwnd, g: &Growth) {
-        if g.rtt_us == 0 {
+        let epoch = self.epoch_ns != 0;
+        if g.rtt_us == 0 || epoch && g.now_ns / TICK_NS - self.epoch_ns / TICK_NS < DEAF_TICKS {
             return;
         }
         if self.min_rtt_us == 0 || g.rtt_us < self.min_rtt_us {
             self.min_rtt_us = g.rtt_us;
         }
-        if self.config.hystart
-            && cwnd.packets < cwnd.ssthresh
-            && cwnd.packets >= HYSTART_LOW
-            && !self.found
-        {
+        if self.config.hystart && cwnd.packets < cwnd.ssthresh && !self.found {
             self.hystart(cwnd, g);
         }
     }
@@ -122,10 +134,13 @@ impl Cubic {
         {
             self.begin_round(g);
         }
-        // A train of ACKs as long as half the RTT: the path is full.
+        if cwnd.packets < HYSTART_LOW {
+            return;
+        }
+        // A train of ACKs as long as half the RTT, and what bursts add to it: the path is full.
         if g.now_ns - self.last_ack_ns <= TRAIN_NS {
             self.last_ack_ns = g.now_ns;
-            let threshold = u64::from(self.min_rtt_us) * 1000 / 2;
+            let threshold = (u64::from(self.min_rtt_us) + u64::from(g.bursts_us)) * 1000 / 2;
             if g.now_ns - self.round_start_ns > threshold {
                 self.found = true;
             }
@@ -163,6 +178,32 @@ impl Cubic {
     /// Packets to be acknowledged for each one more.
     fn per_packet(&mut self, cwnd: u32, acked: u32, g: &Growth) -> u32 {
         self.acked += acked;
+        let tick = g.now_ns / TICK_NS;
+        // As the kernel does: at most once in a tick, and seldom for a window that stands still.
+        let known = self.per != 0;
+        if known && self.per_cwnd == cwnd && tick - self.per_tick <= STILL_TICKS {
+            return self.per;
+        }
+        if !known || self.epoch_ns == 0 || tick != self.per_tick {
+            self.per_cwnd = cwnd;
+            self.per_tick = tick;
+            self.per = self.curve(cwnd, acked, g);
+        }
+        // Reno's window with the same β: 3 (1 − β)/(1 + β) packets per window, in eighths.
+        let reno_per = ((cwnd * RENO_EIGHTHS) >> 3).max(1);
+        while self.acked > reno_per {
+            self.acked -= reno_per;
+            self.reno += 1;
+        }
+        if self.reno > cwnd {
+            self.per = self.per.min(cwnd / (self.reno - cwnd));
+        }
+        self.per = self.per.max(2);
+        self.per
+    }
+
+    /// The same by the cubic curve alone.
+    fn curve(&mut self, cwnd: u32, acked: u32, g: &Growth) -> u32 {
         if self.epoch_ns == 0 {
             self.epoch_ns = g.now_ns.max(1);
             self.acked = acked;
@@ -175,9 +216,10 @@ impl Cubic {
                 self.origin = self.last_max;
             }
         }
-        // One RTT ahead: the window then. 1/1024 s.
-        let ahead_ns = g.now_ns - self.epoch_ns + u64::from(self.min_rtt_us) * 1000;
-        let t = ((u128::from(ahead_ns) << 10) / 1_000_000_000) as u64;
+        // One RTT ahead, rounded up to a tick: the window then. 1/1024 s.
+        let ahead = (u64::from(self.min_rtt_us) * 1000).div_ceil(TICK_NS);
+        let ticks = g.now_ns / TICK_NS - self.epoch_ns / TICK_NS + ahead;
+        let t = (ticks << 10) / (1_000_000_000 / TICK_NS);
         let off = t.abs_diff(self.k).min(1 << 20);
         let delta = ((C_1024THS as u128 * u128::from(off).pow(3)) >> 40)
             .min(u128::from(u32::MAX >> 1)) as u32;
@@ -186,25 +228,17 @@ impl Cubic {
         } else {
             self.origin.saturating_add(delta)
         };
-        let mut per = if target > cwnd {
-            (cwnd / (target - cwnd)).max(1)
+        let per = if target > cwnd {
+            cwnd / (target - cwnd)
         } else {
             100 * cwnd
         };
         // The first epoch has no plateau to wait for.
-        if self.last_max == 0 && per > 20 {
-            per = 20;
+        if self.last_max == 0 {
+            per.min(20)
+        } else {
+            per
         }
-        // Reno's window with the same β: 3 (1 − β)/(1 + β) packets per window.
-        let reno_per = (u64::from(cwnd) * (1024 + BETA) / (3 * (1024 - BETA))).max(1) as u32;
-        while self.acked > reno_per {
-            self.acked -= reno_per;
-            self.reno += 1;
-        }
-        if self.reno > cwnd {
-            per = per.min((cwnd / (self.reno - cwnd)).max(1));
-        }
-        per.max(2)
     }
 
     pub(super) fn ssthresh(&mut self, cwnd: &Cwnd) -> u32 {
@@ -272,5 +306,31 @@ mod tests {
         }
         let took = (now - start) as f64 / 1e9;
         assert!((5.5..9.5).contains(&took), "{took} s");
+    }
+
+    #[test]
+    fn a_train_may_be_longer_by_its_bursts() {
+        // ACKs every us of one round, RTT 18 us: half an RTT ends slow start, bursts of 100 us do not.
+        for (bursts_us, found) in [(0, true), (100, false)] {
+            let mut c = Cubic::new(Config::default());
+            let mut cwnd = Cwnd {
+                packets: 20,
+                count: 0,
+                ssthresh: u32::MAX,
+            };
+            for us in 0..20 {
+                let g = Growth {
+                    now_ns: 1_000_000_000 + us * 1000,
+                    acked: 1,
+                    rtt_us: 18,
+                    una: 1,
+                    nxt: 100,
+                    bursts_us,
+                    ..Growth::default()
+                };
+                c.on_ack(&mut cwnd, &g);
+            }
+            assert_eq!(c.found, found, "{bursts_us}");
+        }
     }
 }

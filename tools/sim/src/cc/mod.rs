@@ -268,6 +268,9 @@ pub struct Growth {
     pub limited: bool,
     /// The ACK came over a circuit.
     pub circuit: bool,
+    /// How long four of the largest bursts that Linux gives a device would take at the pacing rate that it
+    /// computes also when it does not pace, us: HyStart's allowance for bursts.
+    pub bursts_us: u32,
 }
 
 /// A congestion avoidance as the kernel knows it.
