@@ -105,6 +105,8 @@ const CLOCK_NS: u16 = 1000;
 /// Preamble, Ethernet header, checksum and inter-frame gap: what a packet occupies on an Ethernet link
 /// besides its IP datagram, bytes.
 const ETHERNET: u32 = 8 + 14 + 4 + 12;
+/// Options of a TCP header, bytes.
+const MAX_OPTIONS: u32 = 40;
 const BYTES_PER_MBIT: u64 = 125_000;
 
 /// RTTs beyond 4 s say nothing more to a datacenter law: that is what 32 bits of nanoseconds hold.
@@ -324,7 +326,11 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         }
         let acked = rs.acked_sacked();
         let bytes = sk.bytes_acked();
-        let full_bytes = bytes.wrapping_sub(ca.bytes_acked) == acked.wrapping_mul(ca.mss.into());
+        // On the wire a segment with options is as long as one without: it has less data by as much.
+        let short = acked
+            .wrapping_mul(ca.mss.into())
+            .wrapping_sub(bytes.wrapping_sub(ca.bytes_acked));
+        let full_bytes = short <= acked.wrapping_mul(MAX_OPTIONS);
         ca.bytes_acked = bytes;
         let in_flight = sk.in_flight();
         let ack = Ack {

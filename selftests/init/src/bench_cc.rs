@@ -3,11 +3,16 @@
 //! the machine. Who counts instructions is outside; this says where the functions are.
 
 use crate::{
-    ktap, modules, net,
-    selftest::{data, set_sysctl, telemetry},
+    ktap, modules,
+    selftest::{
+        data,
+        line::{self, Line, RECEIVER, SENDER},
+        set_sysctl, telemetry,
+    },
+    tcp, traffic,
 };
 use anyhow::{Context as _, Result};
-use std::fs;
+use std::{fs, net::TcpListener};
 
 /// What is compared, and the telemetry that it gets.
 const RUNS: [(&str, Option<wire::Format>); 8] = [
@@ -29,7 +34,7 @@ const CUBIC: [&str; 6] = [
     "tcp_slow_start",
     "cubic_root",
 ];
-const BYTES: usize = 4 << 20;
+const BYTES: usize = 8 << 20;
 
 /// Runs them all and names the functions.
 pub fn run() -> Result<()> {
@@ -39,18 +44,32 @@ pub fn run() -> Result<()> {
 
 fn traffic() -> Result<()> {
     modules::load("sch_int", "").context("load sch_int")?;
-    for (cc, format) in RUNS {
+    for (cc, _) in RUNS {
         // What is not ours, modprobe loads by its name.
-        if modules::is_ours(&format!("tcp_{cc}")) {
-            modules::load(&format!("tcp_{cc}"), "host_mbps=1000")
-                .with_context(|| format!("load tcp_{cc}"))?;
+        let module = format!("tcp_{cc}");
+        if modules::is_ours(&module) {
+            modules::load(&module, "host_mbps=100").with_context(|| format!("load {module}"))?;
         }
+    }
+    for (cc, format) in RUNS {
         let _attached = format.map(telemetry::attach).transpose()?;
-        let pair = data::Pair::new()?;
-        // Without ECN dctcp would hand over to reno.
-        pair.at_a(|| set_sysctl("net/ipv4/tcp_ecn", "1"))??;
-        pair.qdisc(wire::tc::NAME, net::port(1000, 100_000, 4 << 20, 90_000))?;
-        data::transfer_over(&pair, cc, false, BYTES)?;
+        // Single packets and a link slower than the machine, so that the window is what limits; not the
+        // sender's own, where TCP's limit on what waits in a device would be it.
+        let line = Line::new()?;
+        let ecn = if cc == "dctcp" { "ecn 20pkt" } else { "" };
+        line.set(
+            2,
+            3,
+            &format!("rate 100mbit delay 3ms limit 64pkt int hop-id 2 {ecn}"),
+        )?;
+        let (sender, receiver) = (line.space(SENDER), line.space(RECEIVER));
+        sender
+            .enter(|| set_sysctl("net/ipv4/tcp_ecn", if ecn.is_empty() { "2" } else { "1" }))??;
+        let at = receiver.enter(|| TcpListener::bind((line::address(RECEIVER, 3, false), 0)))??;
+        tcp::set_congestion(&at, cc)?;
+        let to = at.local_addr()?;
+        let from = sender.enter(|| traffic::connect(to, cc))??;
+        data::transfer((from, at.accept()?.0), cc, BYTES)?;
     }
     functions()
 }
@@ -70,6 +89,8 @@ fn functions() -> Result<()> {
         let module = words.next().map(|m| m.trim_matches(['[', ']']));
         match module {
             Some(module) if module.starts_with("tcp_") => println!("@ {address} {module} {name}"),
+            // Where one of theirs ends.
+            Some(_) => println!("@ {address} - {name}"),
             // An end for each of cubic's functions is the next one, whatever it is.
             None if name.contains("tcp") || name.contains("cubic") || name.contains("hystart") => {
                 let cubic = CUBIC.iter().any(|of| name.starts_with(of));

@@ -7,7 +7,7 @@ pub mod data;
 mod flows;
 mod frame;
 mod lifecycle;
-mod line;
+pub mod line;
 mod params;
 mod people;
 mod port;
@@ -79,6 +79,7 @@ const MODULE_TESTS: &[Test] = &[
     ("connections_keep_their_parameters", params::kept),
     ("versions_of_parameters_are_bounded", params::bounded),
     ("decisions_can_be_traced", || each(trace::decisions)),
+    ("telemetry_leaves_segments_full_size", trace::full_size),
     ("ss_shows_the_law", || each(behave::info)),
     ("data_intact_through_loss", || each(behave::loss)),
     ("ecn_is_answered", || each(behave::ecn)),

@@ -14,6 +14,10 @@ pub struct Args {
     /// The plugin that counts, built from selftests/bench-kmod.
     #[arg(long, value_name = "FILE")]
     plugin: PathBuf,
+
+    /// Also show the functions that each one's instructions are in.
+    #[arg(long)]
+    functions: bool,
 }
 
 /// What TCP calls once per ACK of a congestion control. Of ours the name is mangled.
@@ -41,15 +45,27 @@ struct Block {
 }
 
 /// A congestion control's cost.
-#[derive(Default, Clone, Copy, PartialEq, Debug)]
+#[derive(Default, Clone, PartialEq, Debug)]
 struct Cost {
     instructions: u64,
     acks: u64,
+    functions: BTreeMap<String, u64>,
 }
 
 impl Cost {
-    fn per_ack(self) -> f64 {
+    fn per_ack(&self) -> f64 {
         self.instructions as f64 / self.acks.max(1) as f64
+    }
+
+    /// The functions with a hundredth of the instructions at least, the largest first.
+    fn print(&self, module: &str) {
+        let mut all: Vec<_> = self.functions.iter().collect();
+        all.retain(|(_, n)| **n * 100 > self.instructions);
+        all.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        println!("{module}");
+        for (name, n) in all {
+            println!("  {:8.1} {name}", *n as f64 / self.acks.max(1) as f64);
+        }
     }
 }
 
@@ -98,6 +114,7 @@ fn costs(functions: &BTreeMap<u64, (String, String)>, blocks: &[Block]) -> BTree
         }
         let cost = costs.entry(module.clone()).or_default();
         cost.instructions += block.instructions * block.runs;
+        *cost.functions.entry(name.clone()).or_default() += block.instructions * block.runs;
         if block.address == *start && is_entry(module, name) {
             cost.acks += block.runs;
         }
@@ -129,7 +146,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             cost.acks.to_string(),
         ];
         if let Some((_, share, of)) = GOALS.iter().find(|(goal, ..)| goal == module) {
-            let most = costs.get(*of).copied().unwrap_or_default().per_ack() * share;
+            let most = costs.get(*of).map_or(0.0, Cost::per_ack) * share;
             let holds = cost.per_ack() <= most;
             met &= holds;
             row.push(format!("{most:.0}"));
@@ -141,6 +158,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         column.set_cell_alignment(CellAlignment::Right);
     }
     println!("{table}");
+    if args.functions {
+        for (module, cost) in &costs {
+            cost.print(module);
+        }
+    }
     Ok(if met { Outcome::Ok } else { Outcome::Failed })
 }
 
@@ -161,9 +183,10 @@ mod tests {
         let counted = "ffffffff80001000 5 2\nffffffff80001010 3 1\nffffffff80001104 9 9\n\
                        ffffffffc0001000 a 4\nffffffffc0001108 2 4\nffffffffd0000000 1 1\n";
         let costs = costs(&functions(&console).unwrap(), &blocks(counted).unwrap());
-        let cost = |instructions, acks| Cost { instructions, acks };
-        assert_eq!(costs["tcp_cubic"], cost(13, 2));
-        assert_eq!(costs["tcp_swift"], cost(48, 4));
+        let of = |module: &str| (costs[module].instructions, costs[module].acks);
+        assert_eq!(of("tcp_cubic"), (13, 2));
+        assert_eq!(of("tcp_swift"), (48, 4));
+        assert_eq!(costs["tcp_swift"].functions["helper"], 8);
         assert_eq!(costs.len(), 2);
         assert_eq!(costs["tcp_swift"].per_ack(), 12.0);
     }

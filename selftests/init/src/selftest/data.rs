@@ -132,10 +132,12 @@ impl Pair {
         Ok((sender, receiver))
     }
 
-    /// A connection from one side to the other.
+    /// A connection from one side to the other. The listener has the same congestion control: the SYN of
+    /// one that needs ECN is itself capable of it, and no other listener takes that.
     pub fn connect(&self, cc: &str, ipv6: bool) -> Result<(TcpStream, TcpStream)> {
         let to: IpAddr = if ipv6 { B6 } else { B4 }.parse()?;
         let listener = self.b.enter(|| TcpListener::bind((to, 0)))??;
+        tcp::set_congestion(&listener, cc).with_context(|| format!("congestion control {cc}"))?;
         let at = listener.local_addr()?;
         let sender = self.a.enter(|| traffic::connect(at, cc))??;
         let (receiver, _) = listener.accept()?;
@@ -173,7 +175,12 @@ const STALL: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Sends `total` bytes (whole chunks of 64 KiB) and compares what arrives; the retransmits.
 pub fn transfer_over(pair: &Pair, cc: &str, ipv6: bool, total: usize) -> Result<u32> {
-    let (mut sender, receiver) = pair.connect(cc, ipv6)?;
+    transfer(pair.connect(cc, ipv6)?, cc, total)
+}
+
+/// The same from one end of a connection to the other.
+pub fn transfer(ends: (TcpStream, TcpStream), cc: &str, total: usize) -> Result<u32> {
+    let (mut sender, receiver) = ends;
     sender.set_write_timeout(Some(STALL))?;
     let received = hash_all(receiver);
     let mut sent = DefaultHasher::new();

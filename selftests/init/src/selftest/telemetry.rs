@@ -43,16 +43,19 @@ const FORMATS: [(Format, &str); 3] = [
     (Format::Stack, "powertcp"),
 ];
 
+/// The modules of which these tests need all.
+pub const MODULES: [&str; 5] = [
+    "sch_int",
+    "tcp_int",
+    "tcp_poseidon",
+    "tcp_powertcp",
+    "tcp_hpcc",
+];
+
 /// Loads the modules, once, and lets TCP have memory: under pressure receivers offer four packets.
 fn load_modules() -> Result<()> {
     std::fs::write("/proc/sys/net/ipv4/tcp_mem", "131072 196608 262144").context("tcp_mem")?;
-    for module in [
-        "sch_int",
-        "tcp_int",
-        "tcp_poseidon",
-        "tcp_powertcp",
-        "tcp_hpcc",
-    ] {
+    for module in MODULES {
         match modules::load(module, "") {
             Err(e) if e.raw_os_error() != Some(libc::EEXIST) => {
                 return Err(e).with_context(|| format!("load {module}"))

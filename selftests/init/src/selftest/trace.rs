@@ -3,12 +3,15 @@
 
 use super::{
     data::{self, Pair},
-    module,
+    module, telemetry,
 };
 use crate::{ktap::Outcome, modules, net};
 use anyhow::{ensure, Context as _, Result};
 use std::{fs::File, io::Read as _, os::unix::process::CommandExt as _, process::Command};
-use wire::trace::{Decision, DEVICE};
+use wire::{
+    trace::{Decision, DEVICE, FULL_SIZE},
+    Format,
+};
 
 /// Reads all records that there are.
 fn read_all(device: &mut File) -> Result<Vec<Decision>> {
@@ -61,6 +64,34 @@ pub fn decisions(cc: &str) -> Result<()> {
     );
     drop(pair);
     super::unload_when_free(&module(cc)).map(drop)
+}
+
+/// Segments that bear telemetry have less data by its length and are as long on the wire as any: they count as
+/// full-size, or a connection would never learn its base RTT.
+pub fn full_size() -> Result<Outcome> {
+    for (cc, format) in [
+        ("poseidon", Format::Mpd),
+        ("powertcp", Format::Bottleneck),
+        ("hpcc", Format::Stack),
+    ] {
+        let attached = telemetry::attach(format)?; // with its modules
+        let pair = Pair::new()?;
+        pair.net_a().up("a", true)?;
+        pair.port("rate 1gbit delay 50us limit 4mb int hop-id 1")?;
+        let mut device = File::open(DEVICE).context(DEVICE)?;
+        data::transfer_over(&pair, cc, false, 1 << 20)?;
+        let mut records = read_all(&mut device)?;
+        records.retain(|r| r.rest.format != 0);
+        let full = records.iter().filter(|r| r.rest.flags & FULL_SIZE != 0);
+        let (full, all) = (full.count(), records.len());
+        println!("# {cc}: {full} of {all} samples on full-size segments");
+        ensure!(full > 50 && full * 2 > all, "{cc}: too few");
+        drop((pair, attached));
+    }
+    for module in telemetry::MODULES.iter().rev() {
+        super::unload_when_free(module)?;
+    }
+    Ok(Outcome::Pass)
 }
 
 /// One reader at a time, and only the administrator.
