@@ -166,9 +166,7 @@ pub fn ipv6() -> Result<Outcome> {
     super::unload_when_free(&module(CCS[0]))
 }
 
-/// Under emulation round trips vary by milliseconds, which the laws that go by delay take for queues: this
-/// many bytes arrive in seconds all the same.
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 4 << 20;
 
 /// Nothing could be written for so long: the connection stands still.
 const STALL: std::time::Duration = std::time::Duration::from_secs(15);

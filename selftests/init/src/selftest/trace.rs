@@ -37,7 +37,9 @@ pub fn decisions(cc: &str) -> Result<()> {
     pair.qdisc("netem", net::netem(100_000, 0, 0, 0))?;
     let mut device = File::open(DEVICE).context(DEVICE)?;
     data::transfer_over(&pair, cc, false, 1 << 20)?;
-    let records = read_all(&mut device)?;
+    let mut records = read_all(&mut device)?;
+    // The receiver's end has the same congestion control and gets an ACK for its FIN.
+    records.retain(|r| r.remote[12..] != [10, 0, 0, 1]);
     ensure!(records.len() > 10, "{} records", records.len());
     let mut last = 0;
     for r in &records {
