@@ -42,6 +42,8 @@ const GAIN_SHIFT: u32 = 16;
 /// Delays beyond 2^26 ns, 67 ms, count as that, and k is no longer. With p of 4 us at least and
 /// rates that span 23 octaves at most, a distance is then below 2^45, and times m below 2^62.
 const MAX_DELAY_NS: u32 = 1 << 26;
+/// Fractional bits less that [`Poseidon::most`] has than a window.
+const MOST_SHIFT: u32 = CWND_SHIFT - 14;
 /// Targets beyond a second count as one, when they are computed at all.
 const MAX_TARGET_NS: u64 = 1 << 30;
 /// Swift's β, for the AIMD ablation: 0.8, as 13/16.
@@ -239,6 +241,8 @@ pub struct Poseidon {
     rtt_ns: u32,
     /// t_last_decrease, ns, wrapping.
     last_decrease_ns: u32,
+    /// The window beyond which more is of no use, packets in Q14.
+    most: u32,
     flags: u8,
     pad: [u8; 3],
 }
@@ -305,7 +309,27 @@ impl Poseidon {
         math::div(range, u64::from(self.slope)).min(u32::MAX as u64) as u32
     }
 
+    /// What max_rate carries in a base RTT and the longest delay that any flow tolerates, p + k: a longer
+    /// window would be a queue. Hops show theirs; the host's own does not, and a flow that fills its host's link
+    /// would grow into it without end.
+    fn set_most(&mut self, params: &Params) {
+        let ns = self.base.tau_ns().saturating_add(self.p_ns());
+        let ns = ns.saturating_add(self.k_ns);
+        let log = i64::from(self.log_max).wrapping_add(i64::from(math::log2(u64::from(ns))));
+        let packets = log.wrapping_sub(i64::from(CWND_SHIFT + RATE_SHIFT) << LOG_SHIFT);
+        // Q32, and two packets at the least.
+        let most = (math::exp2(packets) >> (32 - CWND_SHIFT)).max(2 * ONE_PACKET);
+        self.most = (most.min(params.max_cwnd) >> MOST_SHIFT).min(u32::MAX as u64) as u32;
+    }
+
+    /// The largest window, packets in Q20.
+    #[inline]
+    fn max_cwnd(&self) -> u64 {
+        u64::from(self.most) << MOST_SHIFT
+    }
+
     fn set_gain(&mut self, params: &Params) {
+        self.set_most(params);
         self.gain = params.m;
         if params.adapt_m {
             let target = Target {
@@ -403,7 +427,7 @@ impl Poseidon {
 
     fn shrink(&mut self, params: &Params, cwnd: u64, now_ns: u64) {
         let before = self.window.cwnd();
-        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+        self.window.set(cwnd, params.min_cwnd, self.max_cwnd());
         if self.window.cwnd() < before {
             self.last_decrease_ns = now_ns as u32;
         }
@@ -413,7 +437,7 @@ impl Poseidon {
     #[inline]
     fn grow(&mut self, params: &Params, by: u64) {
         let cwnd = self.window.cwnd().wrapping_add(by);
-        self.window.set(cwnd, params.min_cwnd, params.max_cwnd);
+        self.window.set(cwnd, params.min_cwnd, self.max_cwnd());
     }
 
     /// Whether to grow, and the update ratio in Q20, of the variants that Eq. 4 is compared with.
@@ -736,7 +760,7 @@ impl Law for Poseidon {
         if self.started() {
             // What was learned about the others is old; half of it is kept, as for a loss.
             self.window
-                .restart(params.initial_cwnd, params.min_cwnd, params.max_cwnd);
+                .restart(params.initial_cwnd, params.min_cwnd, self.max_cwnd());
         }
     }
 

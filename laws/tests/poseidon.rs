@@ -19,8 +19,17 @@ fn packets(law: &Poseidon) -> f64 {
     law.cwnd() as f64 / ONE_PACKET as f64
 }
 
-/// One flow with a window of 64 packets and an RTT of its choice.
+/// One flow with a window of 64 packets, and an RTT of its choice: its base RTT is no bound.
+fn long_flow(config: &Config, gbps: f64) -> (Poseidon, Params) {
+    flow_with(config, gbps, 1_000_000_000)
+}
+
+/// One flow with a window of 64 packets and a base RTT of 10 us.
 fn flow(config: &Config, gbps: f64) -> (Poseidon, Params) {
+    flow_with(config, gbps, 10_000)
+}
+
+fn flow_with(config: &Config, gbps: f64, base_rtt_ns: u32) -> (Poseidon, Params) {
     let config = Config {
         initial_cwnd_packets: 64,
         adapt_m: 0,
@@ -29,7 +38,7 @@ fn flow(config: &Config, gbps: f64) -> (Poseidon, Params) {
     let params = Poseidon::prepare(&config).expect("valid");
     let path = Path {
         line_rate: bytes_per_s(gbps),
-        base_rtt_ns: 10_000,
+        base_rtt_ns,
         mss: 1448,
         overhead: 90,
         ..Path::default()
@@ -59,7 +68,7 @@ fn window_acked(rtt_ns: u32, mpd_ns: u32) -> Ack<'static> {
 
 /// U of a flow at `rate` (Gbit/s) that sees a delay, from the window before and after.
 fn u(config: &Config, gbps: f64, rate: f64, mpd_ns: u32) -> f64 {
-    let (mut law, params) = flow(config, gbps);
+    let (mut law, params) = long_flow(config, gbps);
     let rtt_ns = 64.0 * WIRE as f64 * 8.0 / rate;
     law.on_ack(&params, None, &window_acked(rtt_ns as u32, mpd_ns));
     packets(&law) / 64.0
@@ -296,6 +305,32 @@ impl Fluid {
     }
 }
 
+/// A flow alone on its host's link: the queue stands in the host, where no hop writes, every hop says that
+/// it is empty, and the RTT follows the window. It ends at the longest delay that anybody tolerates.
+#[test]
+fn a_queue_that_nobody_shows_is_bounded() {
+    let (p_ns, k_ns, tau_ns) = (100_000.0, 5000.0, 10_000.0);
+    let (mut law, params) = flow(&unbounded(250), 10.0);
+    let packet_ns = WIRE as f64 * 0.8;
+    for ack in 0..100_000u32 {
+        let rtt_ns = (packets(&law) * packet_ns).max(tau_ns);
+        law.on_ack(
+            &params,
+            None,
+            &Ack {
+                now_ns: (1 << 40) + u64::from(ack) * packet_ns as u64,
+                acked: 1,
+                delivered: ack,
+                prior_delivered: ack.saturating_sub(64),
+                ..window_acked(rtt_ns as u32, 0)
+            },
+        );
+    }
+    let most = (tau_ns + p_ns + k_ns) / packet_ns;
+    let ratio = packets(&law) / most;
+    assert!((0.99..1.001).contains(&ratio), "{ratio} of {most} packets");
+}
+
 /// Eq. 5, and the sentences of §3.3 and §5.6.2 that contradict it: rounds until a flow that starts
 /// at a hundredth of its target rate is within 5 % of it, for each m.
 #[test]
@@ -305,7 +340,7 @@ fn larger_m_is_faster() {
         let model = reference(&config, 10.0);
         // The delay at which the target rate is 5 Gbit/s; the flow starts at 0.05.
         let mpd_ns = model.target(5.0 / 8.0) as u32;
-        let (mut law, params) = flow(&config, 10.0);
+        let (mut law, params) = long_flow(&config, 10.0);
         let mut rtt_ns = 64.0 * WIRE as f64 * 8.0 / 0.05;
         for round in 0..10_000 {
             let before = packets(&law);
@@ -320,7 +355,7 @@ fn larger_m_is_faster() {
             // Keep the window at 64 packets, so that an ACK is always for all of it: a longer
             // window and a shorter RTT are the same rate.
             rtt_ns *= before / packets(&law);
-            (law, _) = flow(&config, 10.0);
+            (law, _) = long_flow(&config, 10.0);
         }
         panic!("m = {m}: not there after 10000 rounds");
     };
