@@ -144,19 +144,20 @@ fn follow_path<L: Law>(sk: &Sock<'_>, ca: &mut State<L>, settings: &Settings<L>)
     ca.law.path_changed(&settings.law, &path);
 }
 
-/// An ACK and those without telemetry that waited for it; none when it has to wait, too.
+/// Adds to an ACK those without telemetry that waited for it; false when it has to wait, too.
 #[cfg(feature = "telemetry")]
 #[inline(always)]
-fn wait<'a>(record: Option<&mut storage::Record<'_>>, ack: Ack<'a>) -> Option<Ack<'a>> {
+fn completed(record: Option<&mut storage::Record<'_>>, ack: &mut Ack<'_>) -> bool {
     let Some(record) = record else {
-        return Some(ack);
+        return true;
     };
     let fresh = !matches!(ack.int, Int::None);
-    let (acked, ce) =
-        record
-            .hold()
-            .ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered)?;
-    Some(Ack { acked, ce, ..ack })
+    let hold = record.hold();
+    let all = hold.ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered);
+    if let Some((acked, ce)) = all {
+        (ack.acked, ack.ce) = (acked, ce);
+    }
+    all.is_some()
 }
 
 /// Tells the law of an ACK, with the telemetry that the segment with this number brought: for Poseidon
@@ -188,13 +189,13 @@ fn tell<T: Tenant>(
         }
         _ => Int::None,
     };
-    match wait(record.as_mut(), Ack { int, ..ack }) {
-        Some(ack) => {
-            let hops = record.as_mut().map(storage::Record::history);
-            decide::<T>(sk, law, settings, hops, &ack)
-        }
-        None => false,
+    let mut ack = ack;
+    ack.int = int;
+    if !completed(record.as_mut(), &mut ack) {
+        return false;
     }
+    let hops = record.as_mut().map(storage::Record::history);
+    decide::<T>(sk, law, settings, hops, &ack)
 }
 
 /// The same for a law that does without.
