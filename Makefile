@@ -47,7 +47,7 @@ tools: setup ## build/bin/fathom, the eBPF programs, and the program inside lab 
 	@mkdir -p $(BUILD)/bin
 	@. scripts/lib.sh; for b in fathom fathom-init; do \
 		cmp -s $(BUILD)/target/$$RUST_TARGET/release/$$b $(BUILD)/bin/$$b || \
-		cp $(BUILD)/target/$$RUST_TARGET/release/$$b $(BUILD)/bin/; done
+		cp --remove-destination $(BUILD)/target/$$RUST_TARGET/release/$$b $(BUILD)/bin/; done
 
 .PHONY: modules
 ifdef KDIR

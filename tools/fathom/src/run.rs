@@ -476,7 +476,15 @@ fn show(
     report: Option<&Path>,
 ) -> Result<()> {
     if json.is_none_or(|file| file.as_os_str() != "-") {
-        println!("{}", results::table(runs));
+        let scenarios: Vec<_> = runs
+            .chunk_by(|a, b| a.meta.scenario == b.meta.scenario)
+            .collect();
+        for runs in &scenarios {
+            if let ([first, ..], true) = (runs, scenarios.len() > 1) {
+                println!("\n{}: {}", first.meta.scenario, first.meta.title);
+            }
+            println!("{}", results::table(runs));
+        }
         if !verdicts.is_empty() {
             println!("{}", results::verdict_table(verdicts));
         }
