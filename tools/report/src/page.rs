@@ -165,9 +165,12 @@ impl<'r> Section<'r> {
             show_ns(meta.from_ns),
             show_ns(meta.until_ns)
         );
-        for e in &self.entries {
-            for note in &e.run.facts.notes {
-                let _ = write!(out, "<p>{}: {}</p>", escape(&e.name), escape(note));
+        for (note, of) in self.notes() {
+            // What is true of all is said once.
+            if of.len() == self.entries.len() {
+                let _ = write!(out, "<p>{}</p>", escape(note));
+            } else {
+                let _ = write!(out, "<p>{}: {}</p>", escape(&of.join(", ")), escape(note));
             }
         }
         out.push_str(&self.table(SHOWN, false));
@@ -248,6 +251,20 @@ impl<'r> Section<'r> {
             ("Fairness", fairness),
             ("Completion times and queues", completion),
         ]
+    }
+
+    /// What engines said of runs, and of which.
+    fn notes(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+        for e in &self.entries {
+            for note in &e.run.facts.notes {
+                match notes.iter_mut().find(|(same, _)| same == note) {
+                    Some((_, of)) => of.push(&e.name),
+                    None => notes.push((note, vec![&e.name])),
+                }
+            }
+        }
+        notes
     }
 
     /// A plot over time.
