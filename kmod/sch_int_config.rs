@@ -2,7 +2,7 @@
 //! What the administrator sets of a port: netlink attributes (`wire::tc`), their bounds and defaults.
 
 use super::kapi::qdisc::Refusal;
-use super::wire::{codel, mpd, rpm, tc, Speed};
+use super::wire::{codel, mpd, rpm, tc, Load, Speed};
 use core::{ffi::CStr, num::NonZeroU64};
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
@@ -44,8 +44,12 @@ impl Config {
         log_from: None,
     };
 
+    /// What a byte takes on the link, as [`Load`] counts it; nothing without a rate.
+    pub(crate) fn byte_time(&self) -> u32 {
+        self.rate.map_or(0, |rate| Load::byte_time(rate.get()))
+    }
+
     /// The rate as packets are told it.
-    #[inline(never)]
     pub(crate) fn speed(&self) -> Speed {
         let mbps = self.rate.map_or(0, |rate| rate.get() / 125_000);
         Speed::from_mbps(mbps.min(u32::MAX.into()) as u32)

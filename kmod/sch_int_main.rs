@@ -66,6 +66,8 @@ struct Port {
     load: Load,
     /// The rate as packets are told it.
     speed: Speed,
+    /// What a byte takes on the link, as [`Load`] counts it.
+    byte_time: u32,
     max_packet: u32,
     codel: Codel,
     rpm: Option<Shared>,
@@ -134,6 +136,14 @@ fn set_ece(packet: &mut Packet) -> bool {
 }
 
 impl Port {
+    /// What follows from the parameters.
+    #[inline(never)]
+    fn configured(&mut self) {
+        self.speed = self.config.speed();
+        self.byte_time = self.config.byte_time();
+        self.remainder = 0;
+    }
+
     /// Adds to what is counted at `place`.
     fn count(&mut self, place: usize, more: u64) {
         if let Some(count) = self.counts.get_mut(place) {
@@ -188,10 +198,10 @@ impl Port {
     }
 
     /// Writes what the port knows into the packet's option, if it has one. `start` is when the packet is
-    /// put on the link, `came` when it arrived, `time_ns` how long it takes.
-    fn stamp(&mut self, packet: &mut Packet, came: u64, start: u64, time_ns: u64) {
-        // Every packet loads the port, with or without the option; Q8 of a nanosecond.
-        let busy = time_ns.saturating_mul(256).min(u32::MAX.into()) as u32;
+    /// put on the link, `came` when it arrived, `carried` its bytes there.
+    fn stamp(&mut self, packet: &mut Packet, came: u64, start: u64, carried: u32) {
+        // Every packet loads the port, with or without the option.
+        let busy = Load::busy(carried, self.byte_time);
         let load = self.load.sent(start, busy);
         let Some(tcp) = packet.tcp() else { return };
         let Some((fixed, options)) = tcp.header.split_at_mut_checked(20) else {
@@ -302,7 +312,7 @@ impl Port {
             let carried = len.saturating_add(self.config.overhead);
             self.carried = self.carried.wrapping_add(carried.into());
             if self.config.int {
-                self.stamp(&mut packet, came, start, time_ns);
+                self.stamp(&mut packet, came, start, carried);
             }
             packet.notes()[0] = self.busy_until.saturating_add(self.config.delay_ns);
             self.wire.push(packet);
@@ -343,7 +353,7 @@ impl Discipline for Port {
     }
 
     fn new(plan: Plan) -> Self {
-        Self {
+        let mut port = Self {
             config: plan.config,
             queue: List::new(),
             queue_bytes: 0,
@@ -354,18 +364,20 @@ impl Discipline for Port {
             counts: [0; STATS],
             carried: 0,
             load: Load::default(),
-            speed: plan.config.speed(),
+            speed: Speed::NONE,
+            byte_time: 0,
             max_packet: 0,
             codel: Codel::default(),
             rpm: plan.rpm.flatten(),
             log: plan.log.flatten(),
-        }
+        };
+        port.configured();
+        port
     }
 
     fn change(&mut self, plan: &mut Plan) {
         self.config = plan.config;
-        self.speed = plan.config.speed();
-        self.remainder = 0;
+        self.configured();
         if let Some(rpm) = &mut plan.rpm {
             core::mem::swap(&mut self.rpm, rpm);
         }
