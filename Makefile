@@ -60,6 +60,15 @@ modules: setup
 	@scripts/modules $(BUILD)
 endif
 
+.PHONY: lab-debug
+lab-debug: setup ## the lab's kernel with KASAN, lockdep and the like, and the modules for it
+	@scripts/setup --debug
+	@scripts/modules $(BUILD) --debug
+
+.PHONY: test-debug
+test-debug: tools lab-debug ## the lab's tests and a soak on that kernel: any complaint of its fails
+	@$(BUILD)/bin/fathom selftest --debug
+
 .PHONY: vm
 vm: modules ## what the VM boots: modules and modprobe, beside the stock kernel
 	@. scripts/lib.sh; $(ENTER) sh scripts/stage-vm "$$LINUX" "$$KABI" $(BUILD)/stock/kmod $(BUILD)/vm
@@ -81,6 +90,10 @@ bench-kmod: tools vm ## instructions per ACK of every module on the stock kernel
 bench-int: tools modules vm ## what telemetry costs: iperf3 with and without, GRO with and without XDP
 	@$(BUILD)/bin/fathom vm --run bench-int
 	@scripts/bench-native
+
+.PHONY: soak
+soak: tools modules vm ## 500 connections for five minutes a law over a bad path, on the stock kernel in a VM
+	@$(BUILD)/bin/fathom vm --run soak
 
 .PHONY: bench-sim
 bench-sim: setup ## the simulator's speed, beside ns-3 on the same dumbbell

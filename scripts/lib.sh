@@ -107,6 +107,7 @@ products() {
 	COMPILERS=$SYSROOT/.compilers
 	STOCK=$CACHE/stock-$(key "$KDEB" "$COMPILERS" "$TOP/scripts/make-stock")
 	LAB=$CACHE/lab-$(key "$KDEB" "$COMPILERS" "$TOP/scripts/make-lab" "$TOP/scripts/lab.config")
+	LAB_DEBUG=$CACHE/lab-debug-$(key "$LAB" "$TOP/scripts/make-lab-debug" "$TOP/scripts/lab-debug.config")
 }
 kernel_versions_known() { [ -s "$VERSIONS" ]; }
 products

@@ -6,6 +6,8 @@
 //! * `selftest`: runs the selftests and prints KTAP.
 //! * `port`, `telemetry`: run those of the software switch port and of telemetry, in the lab.
 //! * `bench-int`: measures what telemetry costs, in the VM.
+//! * `soak`: hundreds of connections over a bad path, in the VM and the lab.
+//! * `fault`: loads a module that does something wrong, in the lab's debug kernel.
 //! * Called by name (`/init as-user …`), it is the unprivileged half of a selftest.
 
 mod bench;
@@ -15,8 +17,10 @@ mod ktap;
 mod lab;
 mod modules;
 mod net;
+mod netem;
 mod netns;
 mod selftest;
+mod soak;
 mod tcp;
 mod traffic;
 
@@ -28,11 +32,13 @@ fn main() -> std::process::ExitCode {
         return selftest::as_user(command, &args[2..]);
     }
     let result = boot::mounts()
+        .map(|()| boot::up())
         .and_then(|()| boot::exact_sleeps())
         .and_then(|()| run());
     if let Err(e) = result {
         println!("fathom-init: error: {e:#}");
     }
+    boot::leaks();
     boot::power_off()
 }
 
@@ -47,8 +53,19 @@ fn run() -> Result<()> {
         "modules" => selftest::run_modules(),
         "bench-int" => bench::run(),
         "bench-kmod" => bench_cc::run(),
+        "soak" => soak::run(),
+        "fault" => fault(),
         other => {
-            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry, modules, bench-int or bench-kmod")
+            bail!("fathom.role={other}: unknown role, expected lab, selftest, port, telemetry, modules, bench-int, bench-kmod, soak or fault")
         }
     }
+}
+
+/// Loads the module of `fathom.fault=MODULE,PARAMETERS`, and says when the kernel goes on.
+fn fault() -> Result<()> {
+    let fault = boot::argument("fathom.fault").context("no fathom.fault=")?;
+    let (module, parameters) = fault.split_once(',').unwrap_or((&fault, ""));
+    modules::load(module, parameters).with_context(|| format!("load {fault}"))?;
+    println!("fathom-init: {module} is loaded");
+    Ok(())
 }

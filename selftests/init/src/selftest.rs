@@ -68,6 +68,7 @@ const TESTS: &[Test] = &[
     ("telemetry_refuses_bad_maps", telemetry::bad_binds),
     ("telemetry_detached_in_any_order", telemetry::outlived),
     ("load_unload_200_times_without_leak", lifecycle::cycles),
+    ("soak_in_brief", crate::soak::brief),
     ("kernel_log_is_clean", log_is_clean),
 ];
 
@@ -205,26 +206,13 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<()> {
 }
 
 /// No test may leave a warning, an oops or a complaint of the kernel's checks behind.
-fn log_is_clean() -> Result<Outcome> {
-    const BAD: &[&str] = &[
-        "WARNING:",
-        "BUG:",
-        "Oops",
-        "Kernel panic",
-        "Call Trace",
-        "leaked",
-        "UBSAN",
-        "refcount_t",
-    ];
+pub fn log_is_clean() -> Result<Outcome> {
     let log = kernel_log()?;
     ensure!(
         log.contains("Linux version"),
         "the kernel's log could not be read from its start"
     );
-    let found: Vec<&str> = log
-        .lines()
-        .filter(|line| BAD.iter().any(|bad| line.contains(bad)))
-        .collect();
+    let found = plan::complaints(&log);
     ensure!(
         found.is_empty(),
         "in the kernel's log:\n{}",

@@ -12,6 +12,7 @@ use std::{
 pub struct Paths {
     build: PathBuf,
     entries: HashMap<String, String>,
+    debug: bool,
 }
 
 impl Paths {
@@ -36,7 +37,24 @@ impl Paths {
             .filter_map(|line| line.split_once('='))
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .collect();
-        Ok(Self { build, entries })
+        Ok(Self {
+            build,
+            entries,
+            debug: false,
+        })
+    }
+
+    /// The same with the debug kernel as the lab's.
+    pub fn with_debug_kernel(self) -> Self {
+        Self {
+            debug: true,
+            ..self
+        }
+    }
+
+    /// Whether the lab's kernel is the debug kernel.
+    pub fn debug(&self) -> bool {
+        self.debug
     }
 
     fn entry(&self, name: &str) -> Result<&str> {
@@ -48,7 +66,8 @@ impl Paths {
 
     /// The lab's kernel, a program.
     pub fn lab_kernel(&self) -> Result<PathBuf> {
-        Ok(Path::new(self.entry("LAB")?).join("linux"))
+        let tree = if self.debug { "LAB_DEBUG" } else { "LAB" };
+        Ok(Path::new(self.entry(tree)?).join("linux"))
     }
 
     /// The stock kernel's image.
@@ -61,7 +80,13 @@ impl Paths {
 
     /// The project's modules for the lab.
     pub fn lab_modules(&self) -> PathBuf {
-        self.build.join("lab/kmod")
+        let tree = if self.debug { "lab-debug" } else { "lab" };
+        self.build.join(tree).join("kmod")
+    }
+
+    /// The modules that do something wrong, for the debug kernel.
+    pub fn fault_modules(&self) -> PathBuf {
+        self.build.join("fault-module")
     }
 
     /// The root of the VM's initramfs.

@@ -26,6 +26,10 @@ pub struct SelftestArgs {
     /// How many labs run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: u64,
+    /// On the debug kernel (`make lab-debug`): the same tests, a soak, and faults that must be seen; any
+    /// complaint of the kernel's checks fails the test.
+    #[arg(long)]
+    debug: bool,
 }
 
 /// A test: name, arguments of `fathom lab`, what must hold of the one row.
@@ -61,6 +65,81 @@ const SUITES: &[(&str, &str, &[&str])] = &[
             "tcp_hpcc",
         ],
     ),
+];
+
+/// All modules of the laws, for the soak.
+const LAWS: &[&str] = &[
+    "sch_int",
+    "tcp_int",
+    "tcp_poseidon",
+    "tcp_powertcp",
+    "tcp_theta_powertcp",
+    "tcp_hpcc",
+    "tcp_swift",
+];
+/// The soak on the debug kernel, in virtual seconds a law.
+const SOAK: &[&str] = &["fathom.seconds=5", "fathom.connections=100"];
+
+/// What the debug kernel must see: a module that does something wrong, its parameter, and a line of the report.
+const FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "sees_use_after_free",
+        "fault_c",
+        "fault=use_after_free",
+        "KASAN: slab-use-after-free",
+    ),
+    (
+        "sees_lock_inversion",
+        "fault_c",
+        "fault=lock_inversion",
+        "possible circular locking dependency",
+    ),
+    (
+        "sees_rcu_without_lock",
+        "fault_c",
+        "fault=rcu_without_lock",
+        "suspicious RCU usage",
+    ),
+    (
+        "sees_sleep_in_atomic",
+        "fault_c",
+        "fault=sleep_in_atomic",
+        "BUG: scheduling while atomic",
+    ),
+    (
+        "sees_shift_too_far",
+        "fault_c",
+        "fault=shift_too_far",
+        "UBSAN: shift-out-of-bounds",
+    ),
+    (
+        "sees_index_too_far",
+        "fault_c",
+        "fault=index_too_far",
+        "UBSAN: array-index-out-of-bounds",
+    ),
+    (
+        "sees_timer_freed",
+        "fault_c",
+        "fault=timer_freed",
+        "ODEBUG: free active",
+    ),
+    ("sees_warning", "fault_c", "fault=warning", "WARNING:"),
+    (
+        "sees_use_after_free_in_rust",
+        "fault_rust",
+        "fault=1",
+        "KASAN: slab-use-after-free",
+    ),
+    (
+        "sees_write_past_the_end_in_rust",
+        "fault_rust",
+        "fault=2",
+        "KASAN: slab-out-of-bounds",
+    ),
+    // And the modules themselves are no complaint.
+    ("silent_without_fault", "fault_c", "fault=none", ""),
+    ("silent_without_fault_in_rust", "fault_rust", "fault=0", ""),
 ];
 
 /// The least share of the line that one flow must hold, and the flows' Jain index.
@@ -218,9 +297,29 @@ fn run_one(paths: &Paths, test: &Test) -> Result<String> {
     (test.check)(paths, &args, row)
 }
 
+/// The kernel's report of a fault is there, and would fail a test; without a fault there is none.
+fn run_fault(paths: &Paths, module: &str, parameter: &str, report: &str) -> Result<String> {
+    let console = lab::fault(paths, module, parameter)?;
+    let complaints = lab::complaints(&console);
+    let end = || console.lines().rev().take(20).collect::<Vec<_>>();
+    let end = || end().into_iter().rev().collect::<Vec<_>>().join("\n");
+    if report.is_empty() {
+        ensure!(
+            complaints.is_empty(),
+            "complaints:\n{}",
+            complaints.join("\n")
+        );
+        ensure!(console.contains("is loaded"), "not loaded:\n{}", end());
+        return Ok("silent".to_owned());
+    }
+    let seen = complaints.iter().find(|line| line.contains(report));
+    seen.map(|line| line.trim().to_owned())
+        .with_context(|| format!("no {report:?} on the console:\n{}", end()))
+}
+
 /// All of a suite's tests pass; what they say is shown.
-fn run_suite(paths: &Paths, role: &str, modules: &[&str]) -> Result<String> {
-    let console = lab::suite(paths, role, modules)?;
+fn run_suite(paths: &Paths, role: &str, modules: &[&str], arguments: &[&str]) -> Result<String> {
+    let console = lab::suite(paths, role, modules, arguments)?;
     let said: Vec<&str> = console.lines().map(str::trim_end).collect();
     let summary = Summary::of(said.iter().copied());
     let tests = said
@@ -239,7 +338,10 @@ fn run_suite(paths: &Paths, role: &str, modules: &[&str]) -> Result<String> {
 
 /// Runs `fathom selftest`.
 pub fn run(args: &SelftestArgs) -> Result<Outcome> {
-    let paths = Paths::find()?;
+    let mut paths = Paths::find()?;
+    if args.debug {
+        paths = paths.with_debug_kernel();
+    }
     type Job<'a> = (&'static str, Box<dyn Fn() -> Result<String> + Sync + 'a>);
     let scenes = TESTS
         .iter()
@@ -248,11 +350,26 @@ pub fn run(args: &SelftestArgs) -> Result<Outcome> {
         .iter()
         .map(|t| -> Job<'_> { (t.name, Box::new(|| t.run(&paths))) });
     let suites = SUITES.iter().map(|(name, role, modules)| -> Job<'_> {
-        (name, Box::new(|| run_suite(&paths, role, modules)))
+        (name, Box::new(|| run_suite(&paths, role, modules, &[])))
     });
-    let tests: Vec<Job<'_>> = scenes
+    let faults =
+        FAULTS
+            .iter()
+            .filter(|_| args.debug)
+            .map(|(name, module, parameter, report)| -> Job<'_> {
+                (
+                    name,
+                    Box::new(|| run_fault(&paths, module, parameter, report)),
+                )
+            });
+    let soak = Some("soak_in_virtual_time").filter(|_| args.debug);
+    let soak =
+        soak.map(|name| -> Job<'_> { (name, Box::new(|| run_suite(&paths, "soak", LAWS, SOAK))) });
+    let tests: Vec<Job<'_>> = faults
+        .chain(scenes)
         .chain(scenarios)
         .chain(suites)
+        .chain(soak)
         .filter(|(name, _)| name.contains(&args.only))
         .collect();
     println!("KTAP version 1\n1..{}", tests.len());

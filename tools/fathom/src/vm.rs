@@ -23,9 +23,18 @@ pub struct Args {
     /// What to run in it.
     #[arg(long, value_enum, default_value = "selftest")]
     run: Role,
-    /// End the machine after this many seconds.
-    #[arg(long, default_value_t = 900)]
-    timeout_s: u64,
+    /// For the soak: how long new connections are opened, for each law.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// For the soak: connections at a time.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    connections: u64,
+    /// For the soak: laws, separated by commas; all when not given.
+    #[arg(long, default_value = "")]
+    cc: String,
+    /// End the machine after this many seconds; 900 when not given, more for a soak.
+    #[arg(long)]
+    timeout_s: Option<u64>,
     /// Write the whole console here.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -40,15 +49,20 @@ enum Role {
     /// What congestion controls cost; by `fathom bench-kmod`.
     #[value(skip)]
     BenchKmod,
+    /// Many connections over a bad path, for long.
+    Soak,
 }
 
 impl Role {
-    fn name(self) -> &'static str {
-        match self {
+    /// What asks for it on the kernel's command line.
+    fn argument(self) -> String {
+        let name = match self {
             Self::Selftest => "selftest",
             Self::BenchInt => "bench-int",
             Self::BenchKmod => "bench-kmod",
-        }
+            Self::Soak => "soak",
+        };
+        format!("fathom.role={name}")
     }
 }
 
@@ -88,7 +102,15 @@ pub fn bench(paths: &Paths, plugin: &Path, out: &Path) -> Result<Vec<String>> {
     let initramfs = initramfs(paths, dir.path())?;
     let plugin = format!("{},out={}", plugin.display(), out.display());
     let (role, limit) = (Role::BenchKmod, Duration::from_secs(900));
-    let console = boot(paths, &initramfs, role, Accel::Tcg, limit, Some(&plugin))?;
+    let arguments = role.argument();
+    let console = boot(
+        paths,
+        &initramfs,
+        &arguments,
+        Accel::Tcg,
+        limit,
+        Some(&plugin),
+    )?;
     let summary = Summary::of(console.iter().map(String::as_str));
     ensure!(
         summary.failed == 0 && summary.passed != 0,
@@ -102,10 +124,23 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let paths = Paths::find()?;
     let dir = paths.run_dir()?;
     let initramfs = initramfs(&paths, dir.path())?;
-    let limit = Duration::from_secs(args.timeout_s);
+    // Five laws, each with a minute to start and two to end.
+    let limit = match args.run {
+        Role::Soak => 5 * (args.seconds + 180),
+        _ => 900,
+    };
+    let limit = Duration::from_secs(args.timeout_s.unwrap_or(limit));
+    let mut arguments = args.run.argument();
+    if let Role::Soak = args.run {
+        let (seconds, connections, cc) = (args.seconds, args.connections, &args.cc);
+        arguments += &format!(" fathom.seconds={seconds} fathom.connections={connections}");
+        if !cc.is_empty() {
+            arguments += &format!(" fathom.cc={cc}");
+        }
+    }
     let mut console = None;
     if args.accel != Accel::Tcg && (args.accel == Accel::Kvm || kvm_is_there()) {
-        match boot(&paths, &initramfs, args.run, Accel::Kvm, limit, None) {
+        match boot(&paths, &initramfs, &arguments, Accel::Kvm, limit, None) {
             Ok(lines) => console = Some(lines),
             Err(e) if args.accel == Accel::Kvm => return Err(e),
             Err(e) => println!("# KVM cannot be used here ({e:#}); running without"),
@@ -113,7 +148,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let console = match console {
         Some(lines) => lines,
-        None => boot(&paths, &initramfs, args.run, Accel::Tcg, limit, None)?,
+        None => boot(&paths, &initramfs, &arguments, Accel::Tcg, limit, None)?,
     };
     if let Some(log) = &args.log {
         fs::write(log, console.join("\n")).with_context(|| log.display().to_string())?;
@@ -142,7 +177,7 @@ fn kvm_is_there() -> bool {
 fn boot(
     paths: &Paths,
     initramfs: &Path,
-    role: Role,
+    arguments: &str,
     accel: Accel,
     limit: Duration,
     plugin: Option<&str>,
@@ -184,10 +219,7 @@ fn boot(
         .arg(initramfs)
         .args([
             "-append",
-            &format!(
-                "console=ttyS0 quiet panic=-1 rdinit=/init fathom.role={}",
-                role.name()
-            ),
+            &format!("console=ttyS0 quiet panic=-1 rdinit=/init {arguments}"),
         ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

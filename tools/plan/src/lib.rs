@@ -2,6 +2,9 @@
 //! What the host tells the program inside the lab, and what that answers. Both are JSON: the plan is a
 //! file of the initramfs, the answer a file that the lab writes before it powers off.
 
+mod complaints;
+
+pub use complaints::complaints;
 use scenario::{IntFormat, Resolved};
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub const PLAN_FILE: &str = "/plan.json";
 /// Where modules of the project are in the initramfs.
 pub const MODULE_DIR: &str = "/modules";
+/// What the program inside prints first on a debug kernel: what that says before is about its own start.
+pub const UP: &str = "the machine is up";
 /// The name of the answer in the directory shared with the host.
 pub const ANSWER_FILE: &str = "answer.json";
 

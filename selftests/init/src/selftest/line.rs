@@ -8,7 +8,7 @@
 //! ```
 
 use super::data;
-use crate::{net::Net, netns::Netns};
+use crate::{net::Net, netem::Faults, netns::Netns};
 use anyhow::{Context as _, Result};
 use std::{
     fs,
@@ -124,8 +124,8 @@ impl Line {
     }
 
     /// Gives a host's port the faults of netem.
-    pub fn netem(&self, node: usize, to: usize, options: Vec<u8>) -> Result<()> {
-        self.nets[node].qdisc(&device(to), "netem", options)
+    pub fn netem(&self, node: usize, to: usize, faults: Faults) -> Result<()> {
+        self.nets[node].qdisc(&device(to), "netem", faults.options())
     }
 
     /// The namespace of a node.
@@ -145,29 +145,4 @@ impl Line {
         anyhow::ensure!(first == 0, "the log of hop {} ran over", port.2);
         Ok(records)
     }
-}
-
-/// Options of netem, in millionths: packets lost, sent twice, and sent at once although all others wait
-/// for `delay_us`.
-#[must_use]
-pub fn netem(loss_ppm: u32, duplicate_ppm: u32, reorder_ppm: u32, delay_us: u32) -> Vec<u8> {
-    const LATENCY64: u16 = 10;
-    const REORDER: u16 = 3;
-    let scale = |ppm: u32| (u64::from(ppm) * u64::from(u32::MAX) / 1_000_000) as u32;
-    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
-    let gap = u32::from(reorder_ppm != 0);
-    let qopt = [0, 100_000, scale(loss_ppm), gap, scale(duplicate_ppm), 0];
-    let mut bytes: Vec<u8> = qopt.iter().flat_map(|v: &u32| v.to_ne_bytes()).collect();
-    let mut attribute = |kind: u16, value: &[u8]| {
-        bytes.extend((4 + value.len() as u16).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-    };
-    if reorder_ppm != 0 {
-        let reorder = [scale(reorder_ppm), 0]; // probability, correlation
-        let reorder: Vec<u8> = reorder.iter().flat_map(|v| v.to_ne_bytes()).collect();
-        attribute(REORDER, &reorder);
-    }
-    attribute(LATENCY64, &(i64::from(delay_us) * 1000).to_ne_bytes());
-    bytes
 }

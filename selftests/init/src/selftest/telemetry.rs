@@ -8,9 +8,9 @@
 use super::{
     data::{self, Pair},
     frame::{Arrived, Raw, Segment},
-    line::{address, device, netem, Line, Port, BACKWARD, FORWARD, RECEIVER, SENDER},
+    line::{address, device, Line, Port, BACKWARD, FORWARD, RECEIVER, SENDER},
 };
-use crate::{ktap::Outcome, modules, tcp, traffic};
+use crate::{ktap::Outcome, modules, netem::Faults, tcp, traffic};
 use anyhow::{bail, ensure, Context as _, Result};
 use int::{Count, Device, Fault, Loaded, Options, Settings};
 use std::{
@@ -170,7 +170,14 @@ fn run(format: Format, cc: &str, ipv6: bool, trouble: Trouble) -> Result<Run> {
     if trouble == Trouble::Lossy {
         // Once they are connected: a lost SYN would cost a second.
         traffic::sleep_until(start + Duration::from_micros(300 * FLOWS as u64));
-        line.netem(SENDER, 1, netem(5_000, 5_000, 10_000, 20))?;
+        let faults = Faults {
+            loss: 5_000,
+            duplicate: 5_000,
+            reorder: 10_000,
+            delay_us: 20,
+            ..Faults::default()
+        };
+        line.netem(SENDER, 1, faults)?;
     }
     if trouble == Trouble::Detour {
         traffic::sleep_until(start + Duration::from_millis(MS / 3));
