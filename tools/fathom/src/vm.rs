@@ -106,7 +106,7 @@ pub fn bench(paths: &Paths, plugin: &Path, out: &Path) -> Result<Vec<String>> {
     let console = boot(
         paths,
         &initramfs,
-        &arguments,
+        (role, &arguments),
         Accel::Tcg,
         limit,
         Some(&plugin),
@@ -138,9 +138,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
             arguments += &format!(" fathom.cc={cc}");
         }
     }
+    let job = (args.run, arguments.as_str());
     let mut console = None;
     if args.accel != Accel::Tcg && (args.accel == Accel::Kvm || kvm_is_there()) {
-        match boot(&paths, &initramfs, &arguments, Accel::Kvm, limit, None) {
+        match boot(&paths, &initramfs, job, Accel::Kvm, limit, None) {
             Ok(lines) => console = Some(lines),
             Err(e) if args.accel == Accel::Kvm => return Err(e),
             Err(e) => println!("# KVM cannot be used here ({e:#}); running without"),
@@ -148,7 +149,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let console = match console {
         Some(lines) => lines,
-        None => boot(&paths, &initramfs, &arguments, Accel::Tcg, limit, None)?,
+        None => boot(&paths, &initramfs, job, Accel::Tcg, limit, None)?,
     };
     if let Some(log) = &args.log {
         fs::write(log, console.join("\n")).with_context(|| log.display().to_string())?;
@@ -177,14 +178,15 @@ fn kvm_is_there() -> bool {
 fn boot(
     paths: &Paths,
     initramfs: &Path,
-    arguments: &str,
+    (role, arguments): (Role, &str),
     accel: Accel,
     limit: Duration,
     plugin: Option<&str>,
 ) -> Result<Vec<String>> {
     // The clock counts instructions, one a nanosecond, and idle times are skipped: how busy the machine beneath
-    // is does not show in round-trip times. Two CPUs then take turns, which is no measure of throughput.
-    let counted = accel == Accel::Tcg && role != Role::BenchInt;
+    // is does not show in round-trip times. Two CPUs then take turns, which is no measure of throughput, and
+    // minutes of work take many.
+    let counted = accel == Accel::Tcg && matches!(role, Role::Selftest | Role::BenchKmod);
     let (accelerator, cpu) = match accel {
         Accel::Kvm => ("kvm", "host"),
         _ if counted => ("tcg,thread=single", "max"),
