@@ -405,25 +405,35 @@ mod tests {
 
     fn resolved(more: &str, cc: &str) -> Resolved {
         let text = format!("{PAIR}{more}");
-        let scenario = Scenario::parse("test", &text, &[], Path::new(""), "test");
+        let scenario = Scenario::parse(
+            "test",
+            &text,
+            &[],
+            Path::new(env!("CARGO_MANIFEST_DIR")),
+            "test",
+        );
         scenario
             .and_then(|s| s.resolve(cc))
             .unwrap_or_else(|e| panic!("{e}"))
     }
 
-    const FLOW: &str = "[[flows]]\nfrom = \"h0\"\nto = \"h2\"\n";
+    const FLOW: &str = "[[flows]]\ngroup = \"f\"\nfrom = \"h0\"\nto = \"h2\"\n";
 
     #[test]
     fn what_linux_has_not_is_named() {
         let red =
             "[port]\nqueue = { red = { min = \"10KB\", max = \"20KB\", probability = 0.1 } }\n";
         let two = "[cc.a]\nlaw = \"swift\"\n[cc.b]\nlaw = \"swift\"\nbase_target_ns = 9000\n\
-                   [[flows]]\nfrom = \"h0\"\nto = \"h2\"\ncc = \"a\"\n[[flows]]\nfrom = \"h1\"\nto = \"h2\"\ncc = \"b\"\n";
+                   [[flows]]\ngroup = \"x\"\nfrom = \"h0\"\nto = \"h2\"\ncc = \"a\"\n[[flows]]\ngroup = \"y\"\nfrom = \"h1\"\nto = \"h2\"\ncc = \"b\"\n";
         for (more, cc, names) in [
             (FLOW.to_owned(), "timely", "timely"),
             (FLOW.to_owned(), "dcqcn", "dcqcn"),
             (format!("{red}{FLOW}"), "cubic", "RED"),
-            (format!("[switch]\np4 = \"mpd\"\n{FLOW}"), "cubic", "P4"),
+            (
+                format!("[switch]\np4 = \"p4/v1model/int.p4\"\n{FLOW}"),
+                "cubic",
+                "P4",
+            ),
             (
                 format!("[tcp]\nack_every = 4\n{FLOW}"),
                 "cubic",
