@@ -178,6 +178,9 @@ fn of_network(
         if let Some(least) = least_use(r, line, &measured.samples) {
             all.insert(Metric::LineShareMin, least);
         }
+        if let Some(rounds) = settle_rounds(r, line, &measured.samples) {
+            all.insert(Metric::Settle, rounds);
+        }
     }
     let switch_ports = || {
         r.ports()
@@ -258,6 +261,33 @@ fn least_use(r: &Resolved, port: PortId, samples: &Samples) -> Option<f64> {
     (first + window..=last)
         .map(|k| sent[k].saturating_sub(sent[k - window]) as f64 / could)
         .min_by(f64::total_cmp)
+}
+
+/// From the first sample of the measured time at which the line's queue is above `measure.settled` to the last one, in
+/// round trips: of the shortest path across the line, with the queue that it had at the time. Senders hear of a queue
+/// once per round trip, and while it is long that takes long. None when the queue is above in the last window, too, and
+/// when nobody asks.
+fn settle_rounds(r: &Resolved, line: PortId, samples: &Samples) -> Option<f64> {
+    let m = &r.measure;
+    let bound_ns = m.settled_ns? as f64;
+    let across = (0..r.flows.len()).filter(|&f| r.path(f).contains(&line));
+    let base_ns = across.map(|f| r.base_rtt_ns(f)).min()? as f64;
+    let queue = samples.queue.get(&line)?;
+    let to_ns = 8e9 / r.port(line).rate_bps.max(1) as f64;
+    let first = m.from_ns.div_ceil(m.interval_ns) as usize;
+    let last = ((m.until_ns / m.interval_ns) as usize).min(queue.len().saturating_sub(1));
+    let waits: Vec<f64> = queue.get(first..=last)?.iter().map(|&q| q as f64 * to_ns).collect();
+    let above = |wait: &f64| *wait > bound_ns;
+    let Some(begin) = waits.iter().position(above) else {
+        return Some(0.0);
+    };
+    let end = waits.iter().rposition(above)?;
+    let window = (m.window_ns / m.interval_ns).max(1) as usize;
+    if end + window > waits.len() {
+        return None;
+    }
+    let rounds = waits[begin..=end].iter().map(|wait| m.interval_ns as f64 / (base_ns + wait));
+    Some(rounds.sum())
 }
 
 /// From the last start of a long flow to the beginning of the first window in which every long flow

@@ -124,6 +124,35 @@ fn the_metrics_of_a_known_run() {
 }
 
 #[test]
+fn a_queue_settles_in_round_trips_as_long_as_they_were() {
+    let mut r = resolved("poseidon");
+    r.measure.settled_ns = Some(10_000);
+    let base_us = r.base_rtt_ns(0) as f64 / 1e3;
+    let mut m = measured(&r, 0, 0.0);
+    let (port, from) = (r.measure.ports[0], 200);
+    let settle = |m: &Measured| {
+        let run = Run::new(&r, Engine::Sim, &[], m.clone());
+        run.summary.all.get(&Metric::Settle).copied()
+    };
+    assert_eq!(settle(&m), Some(0.0), "never above");
+    // 100 us of queue for ten samples of 10 us, then the bound itself, which is not above it.
+    let queue = m.samples.queue.get_mut(&port).unwrap();
+    queue[from - 1] = 125_000; // Before the measured time.
+    queue[from + 3..from + 13].fill(125_000);
+    queue[from + 13..].fill(12_500);
+    let got = settle(&m).unwrap();
+    assert!((got - 100.0 / (base_us + 100.0)).abs() < 1e-9, "{got}");
+    // Once more, later: all that is in between counts.
+    m.samples.queue.get_mut(&port).unwrap()[from + 33] = 125_000;
+    let got = settle(&m).unwrap();
+    let want = 110.0 / (base_us + 100.0) + 200.0 / (base_us + 10.0);
+    assert!((got - want).abs() < 1e-9, "{got}");
+    // In the last window: it has not settled.
+    *m.samples.queue.get_mut(&port).unwrap().last_mut().unwrap() = 125_000;
+    assert_eq!(settle(&m), None);
+}
+
+#[test]
 fn expectations_are_checked_where_they_apply() {
     let r = resolved("poseidon");
     let run = |cc: &str, slow, queue| {

@@ -637,6 +637,9 @@ pub struct MeasureTable {
     pub interval: Option<Spanned<Time>>,
     /// Of averages; default: 20 intervals.
     pub window: Option<Spanned<Time>>,
+    /// The line's queue has settled when it stays at or below this, as the time it takes to send; default: nobody
+    /// asks.
+    pub settled: Option<Spanned<Time>>,
     /// The port that `line_share` and the queue metrics speak of; default: the busiest by max-min.
     pub line: Option<Spanned<String>>,
     /// Further ports with a series of their queue.

@@ -64,6 +64,7 @@ metrics! {
     QueueMean, "queue_mean", "us", 2, "mean queue of the line, as the time it takes to send";
     QueueP99, "queue_p99", "us", 2, "99th percentile of the line's queue";
     QueueMax, "queue_max", "us", 2, "largest queue of the line";
+    Settle, "settle", "RTTs", 2, "from the first time that the line's queue is above `measure.settled` to the last, in round trips as long as they were at the time";
     QueueWorstP99, "queue_worst_p99", "us", 2, "the largest 99th percentile of any switch port's queue";
     RttMean, "rtt_mean", "us", 2, "mean round-trip time";
     RttP99, "rtt_p99", "us", 2, "99th percentile of the round-trip times of a flow, averaged over the flows by their samples";

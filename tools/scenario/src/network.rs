@@ -404,6 +404,8 @@ pub struct Measure {
     pub interval_ns: u64,
     /// Throughputs are averaged over this long before they are compared with shares.
     pub window_ns: u64,
+    /// The line's queue has settled when it stays at or below this, as the time it takes to send.
+    pub settled_ns: Option<u64>,
     /// Ports with a time series of their queue; the first is *the line*, of which
     /// `line_share` speaks.
     pub ports: Vec<PortId>,
