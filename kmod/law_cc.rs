@@ -239,7 +239,7 @@ fn show<T: Tenant>(sk: &Sock<'_>, law: &T::Law, settings: &Settings<T::Law>, ack
         gauge: T::gauge(law),
         cwnd: law.cwnd_packets_at(ack.delivered),
         cwnd_q20: law.cwnd(),
-        pacing_rate: law.pacing_rate(&settings.law),
+        pacing_rate: pacing_rate(law, &settings.law),
         ..Rest::default()
     };
     for (to, from) in rest.law.iter_mut().zip(T::Law::NAME.bytes()) {
@@ -287,11 +287,18 @@ fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
     sk.set_cwnd(law.cwnd_packets_at(sk.delivered()).max(least));
 }
 
+/// The law's pacing rate, for all who ask outside of an ACK.
+#[cold]
+#[inline(never)]
+fn pacing_rate<L: Law>(law: &L, params: &L::Params) -> u64 {
+    law.pacing_rate(params)
+}
+
 /// Hands all of the law's answer to TCP.
 #[inline(never)]
 fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
     set_window(sk, law, 1);
-    sk.set_pacing_rate(law.pacing_rate(params));
+    sk.set_pacing_rate(pacing_rate(law, params));
 }
 
 #[vtable]
@@ -407,7 +414,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
         let base_rtt_ns = T::base_rtt_ns(&ca.law);
         let target = u64::from(T::target_ns(&ca.law, settings)) << 8;
         Some(Info {
-            bw_bytes_per_s: ca.law.pacing_rate(&settings.law),
+            bw_bytes_per_s: pacing_rate(&ca.law, &settings.law),
             min_rtt_us: base_rtt_ns / 1000,
             pacing_gain: T::gauge(&ca.law),
             cwnd_gain: target.checked_div(base_rtt_ns.into()).unwrap_or(0) as u32,

@@ -52,6 +52,8 @@ const JOIN_ROUNDS: u32 = 128;
 const REPEAT_ROUNDS: u32 = 32;
 /// So many drains running must find the RTT unmoved before τ rises.
 const UNMOVED_DRAINS: u8 = 3;
+/// The weight of an RTT without its queues: 1/8.
+const UNQUEUED_SHIFT: u32 = 3;
 /// Doublings of the first wait until 65536 rounds, which is all the counter holds.
 const MAX_DRAINS: u8 = 12;
 
@@ -212,6 +214,18 @@ impl BaseRtt {
             }
         }
         self.adopt(rtt_ns);
+        true
+    }
+
+    /// A full-size round-trip time less the queues that it met, from a law that sees them. True when τ changed.
+    /// Such samples err to both sides, so that τ is their mean; and it follows a path that becomes longer.
+    pub fn on_unqueued(&mut self, rtt_ns: u32) -> bool {
+        if self.phase == GIVEN {
+            return false;
+        }
+        self.phase = LEARNED;
+        let off = i64::from(rtt_ns).wrapping_sub(i64::from(self.min_ns));
+        self.adopt(i64::from(self.min_ns).wrapping_add(off >> UNQUEUED_SHIFT) as u32);
         true
     }
 

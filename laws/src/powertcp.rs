@@ -43,6 +43,9 @@ const INT_LAST: u8 = 0x20;
 /// The power was measured in this round.
 const MEASURED: u8 = 0x10;
 
+/// A queue is at rest when power and voltage differ by less than this part, 1/16.
+const REST_SHIFT: u32 = 4;
+
 /// Γ_norm of a hop, Q40, which saturates far above [`POWER_BOUNDS`], and its Δt; zero = there is none.
 #[derive(Clone, Copy, Default)]
 struct Power {
@@ -349,12 +352,49 @@ impl PowerTcp {
         self.theta.sample = self.theta.old_cwnd;
     }
 
+    /// Takes what an RTT is without the queues of its path into τ. A flow that joins others never sees their
+    /// queue empty, and with it in its τ would take more than its share for ever. What a record tells is the
+    /// queue that a packet left behind; it met as long a one only if the queue is at rest, which is when the
+    /// power, a mean over τ, is the voltage of now.
+    #[cold]
+    #[inline(never)]
+    fn learn_unqueued(&mut self, ack: &Ack<'_>) {
+        let records = match &ack.int {
+            Int::Bottleneck(record) => core::slice::from_ref(record),
+            Int::Stack(records, _) => records,
+            _ => return,
+        };
+        let (mut all_ns, mut most_ns) = (0u64, 0u64);
+        for record in records {
+            // 2^32 times 2^31.
+            let wait_ns = u64::from(record.qlen_bytes).wrapping_mul(record.inverse_rate.into())
+                >> Record::INVERSE_RATE_SHIFT;
+            all_ns = all_ns.wrapping_add(wait_ns);
+            most_ns = most_ns.max(wait_ns);
+        }
+        let theta = &mut self.theta;
+        let voltage = (most_ns.min(1 << 32).wrapping_mul(theta.inverse_tau >> 16) >> 16)
+            .saturating_add(POWER_ONE as u64);
+        let off = u64::from(theta.power).abs_diff(voltage);
+        let rtt_ns = u64::from(ack.rtt_ns);
+        if !ack.full_size || off > voltage >> REST_SHIFT || all_ns >= rtt_ns {
+            return;
+        }
+        let tau_ns = theta.base.tau_ns();
+        if theta.base.on_unqueued((rtt_ns.wrapping_sub(all_ns)) as u32) {
+            theta.follow_tau(tau_ns);
+        }
+    }
+
+    #[cold]
     #[inline(never)]
     fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         let theta = &mut self.theta;
         theta.flags = (theta.flags & !(INT_NOW | INT_LAST)) | ((theta.flags & INT_NOW) >> 2);
-        // The hops show an empty queue themselves: nothing need be drained to see one.
+        // The hops show their queues themselves: nothing need be drained to see the path empty.
         theta.base.on_round(0, ack.app_limited);
+        self.learn_unqueued(ack);
+        let theta = &mut self.theta;
         if params.ecn {
             let cut = theta.window.ecn_cut(delivered);
             if cut != 0 {

@@ -6,7 +6,7 @@
 mod net;
 
 use laws::theta_powertcp::Config;
-use laws::{Path, PowerTcp};
+use laws::{Ack, HopHistory, Int, Law, Path, PowerTcp, Record, Wrap};
 use net::{bytes_per_s, jain, Net, Telemetry, WIRE};
 
 type Power = Net<PowerTcp>;
@@ -196,6 +196,88 @@ fn the_queue_rests_at_the_sum_of_betas() {
             );
         }
     }
+}
+
+/// Flows that join others learn their base RTT without the queue that is there: each then takes its share, soon
+/// after it begins.
+#[test]
+fn who_joins_does_not_learn_the_queue() {
+    for telemetry in FORMATS {
+        let mut net = Power::new(telemetry, 1000);
+        let bottleneck = net.link(10.0, 7.0);
+        for i in 0..5 {
+            let host = net.link(10.0, 7.0);
+            let path = [host, bottleneck];
+            net.flow(
+                &Config::default(),
+                &path,
+                facts(10.0, 0),
+                2000.0 * f64::from(i),
+            );
+        }
+        let base_ns = net.base_rtt_ns(0);
+        net.run_until_us(9000.0);
+        net.clear_stats();
+        net.run_until_us(14_000.0);
+        let shares: Vec<f64> = (0..5).map(|i| net.share(i, 10.0, 5000.0)).collect();
+        assert!(jain(&shares) > 0.99, "{telemetry:?}: {shares:.3?}");
+        let (mean, _) = net.queue_us(bottleneck);
+        // Five times a tenth of the base RTT, and a step of the clock.
+        assert!(
+            mean < 0.55 * base_ns / 1000.0 + 1.0,
+            "{telemetry:?}: {mean:.1} us"
+        );
+        for flow in &net.flows {
+            let off = f64::from(flow.law.base_rtt_ns()) - base_ns;
+            assert!(
+                (-1500.0..3500.0).contains(&off),
+                "{telemetry:?}: off by {off:.0} ns"
+            );
+        }
+    }
+}
+
+/// A hop that claims a queue that is not there makes the base RTT too short. Once it no longer does, the flow finds
+/// its way back.
+#[test]
+fn a_base_rtt_from_lies_does_not_last() {
+    let params = PowerTcp::prepare(&Config::default()).unwrap();
+    let (mut law, mut hops) = (PowerTcp::default(), HopHistory::default());
+    law.start(&params, &facts(10.0, 0), 0);
+    // A packet and its ACK every 1.23 us, thirty in flight, RTT 33 us of which 3 us are queue.
+    let mut packets = 0..u32::MAX;
+    let mut feed = |qlen_bytes: u32| {
+        for i in packets.by_ref().take(10_000) {
+            let now_ns = u64::from(i) * 1230;
+            let record = Record {
+                qlen_bytes,
+                tx_bytes: (i * 1538) & Wrap::BOTTLENECK.tx_mask,
+                ts_ns: now_ns as u32 & Wrap::BOTTLENECK.ts_mask,
+                inverse_rate: Record::inverse_rate(10_000),
+                hop_id: 7,
+            };
+            let ack = Ack {
+                now_ns,
+                rtt_ns: 33_000,
+                acked: 1,
+                delivered: 30 + i,
+                prior_delivered: i,
+                in_flight: 2,
+                full_size: true,
+                int: Int::Bottleneck(record),
+                ..Ack::default()
+            };
+            law.on_ack(&params, Some(&mut hops), &ack);
+        }
+        f64::from(law.base_rtt_ns())
+    };
+    let [before, lied, after] = [3750, 30_000, 3750].map(&mut feed);
+    assert!((before - 30_000.0).abs() < 200.0, "{before}");
+    assert!(
+        lied < 12_000.0,
+        "{lied}: the lie was not believed, so nothing is shown"
+    );
+    assert!((after - 30_000.0).abs() < 200.0, "{after}");
 }
 
 /// Theorem 3: windows are in proportion to β.

@@ -276,7 +276,11 @@ fn settle_rounds(r: &Resolved, line: PortId, samples: &Samples) -> Option<f64> {
     let to_ns = 8e9 / r.port(line).rate_bps.max(1) as f64;
     let first = m.from_ns.div_ceil(m.interval_ns) as usize;
     let last = ((m.until_ns / m.interval_ns) as usize).min(queue.len().saturating_sub(1));
-    let waits: Vec<f64> = queue.get(first..=last)?.iter().map(|&q| q as f64 * to_ns).collect();
+    let waits: Vec<f64> = queue
+        .get(first..=last)?
+        .iter()
+        .map(|&q| q as f64 * to_ns)
+        .collect();
     let above = |wait: &f64| *wait > bound_ns;
     let Some(begin) = waits.iter().position(above) else {
         return Some(0.0);
@@ -286,7 +290,9 @@ fn settle_rounds(r: &Resolved, line: PortId, samples: &Samples) -> Option<f64> {
     if end + window > waits.len() {
         return None;
     }
-    let rounds = waits[begin..=end].iter().map(|wait| m.interval_ns as f64 / (base_ns + wait));
+    let rounds = waits[begin..=end]
+        .iter()
+        .map(|wait| m.interval_ns as f64 / (base_ns + wait));
     Some(rounds.sum())
 }
 

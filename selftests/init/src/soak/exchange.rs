@@ -423,7 +423,7 @@ impl<'a, Gone: Fn() -> bool> End<'a, Gone> {
         while n < buffer.len() {
             match self.stream.try_read(&mut buffer[n..]) {
                 Ok(0) if n == 0 => return Ok(false),
-                Ok(0) => bail!("{}: ends early", self.name),
+                Ok(0) => bail!("{}", self.ends_early()?),
                 Ok(k) => n += k,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.ready(Interest::READABLE).await?
@@ -435,8 +435,19 @@ impl<'a, Gone: Fn() -> bool> End<'a, Gone> {
     }
 
     async fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
-        ensure!(self.read_or_end(buffer).await?, "{}: ends early", self.name);
+        if !self.read_or_end(buffer).await? {
+            bail!("{}", self.ends_early()?);
+        }
         Ok(())
+    }
+
+    /// The other end gave up, or was wrong: what this one knows.
+    fn ends_early(&self) -> Result<String> {
+        Ok(format!(
+            "{}: ends early: {}",
+            self.name,
+            summary(&tcp::info(self.stream)?)
+        ))
     }
 
     /// Nothing more comes.
