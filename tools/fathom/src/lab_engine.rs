@@ -7,7 +7,9 @@ use crate::{lab, paths::Paths};
 use anyhow::Result;
 use plan::{Answer, FlowAnswer, Module, Plan};
 use results::{Facts, FlowMeasured, Measured, PortMeasured, RpcMeasured, Samples};
-use scenario::{BaseRtt, Buffer, CcSpec, Law, NodeId, NodeKind, PortId, Queue, Resolved};
+use scenario::{
+    BaseRtt, Buffer, CcSpec, Law, NodeId, NodeKind, PortId, Queue, Resolved, SmallWindows,
+};
 use std::{collections::BTreeSet, fmt};
 
 /// Queues are looked at this often, ns, unless that becomes too much.
@@ -168,6 +170,17 @@ fn refuse(r: &Resolved, notes: &mut Vec<String>) -> Result<(), Unsupported> {
     }
     if r.circuits.is_some() {
         return Err(unsupported("circuits that come and go"));
+    }
+    if let Some(f) = r.flows.iter().find(|f| f.on.is_some()) {
+        return Err(unsupported(format!(
+            "messages of group {:?} queue on standing connections",
+            r.groups[f.group].name
+        )));
+    }
+    if r.tcp.small_windows == SmallWindows::Published {
+        return Err(unsupported(
+            "small_windows = \"published\": Linux has two packets in flight and paces them",
+        ));
     }
     if r.tcp.ack_every > 2 {
         return Err(unsupported(format!(
@@ -440,6 +453,17 @@ mod tests {
                 "one ACK for 4",
             ),
             (two.to_owned(), "cubic", "two variants of swift"),
+            (
+                "[[incast]]\ngroup = \"i\"\nfrom = \"h[0..1]\"\nto = \"h2\"\neach = \"1KB\"\nconnections = 1\n"
+                    .to_owned(),
+                "cubic",
+                "standing connections",
+            ),
+            (
+                format!("[tcp]\nsmall_windows = \"published\"\n{FLOW}"),
+                "poseidon",
+                "small_windows",
+            ),
         ] {
             let refused = plan(&resolved(&more, cc)).expect_err(names);
             let refused = refused.downcast::<Unsupported>().expect("a refusal");

@@ -118,6 +118,26 @@ pub(crate) fn jain(run: &Run) -> Option<Vec<(f64, f64)>> {
     points.iter().any(|p| !p.1.is_nan()).then_some(points)
 }
 
+/// Values so many times above the 99th percentile are spikes.
+const SPIKE: f64 = 1.5;
+/// Where there are spikes, an axis ends so far above the 99th percentile.
+const ROOM: f64 = 1.1;
+
+/// How far an axis for `values` reaches, and the largest of them. Spikes do not count: they would leave all others
+/// no room.
+pub(crate) fn reach(mut values: Vec<f64>) -> (f64, f64) {
+    values.retain(|v| v.is_finite());
+    values.sort_by(f64::total_cmp);
+    let most = values.last().copied().unwrap_or(0.0);
+    let rank = (values.len() * 99).div_ceil(100).saturating_sub(1);
+    let p99 = values.get(rank).copied().unwrap_or(0.0);
+    if p99 > 0.0 && most > SPIKE * p99 {
+        (ROOM * p99, most)
+    } else {
+        (most, most)
+    }
+}
+
 /// The cumulative distribution of numbers, in percent: fine where the tail is.
 pub(crate) fn cdf(values: impl IntoIterator<Item = f64>) -> Vec<(f64, f64)> {
     let sorted = results::stats::sorted(values);
@@ -137,6 +157,20 @@ pub(crate) fn cdf(values: impl IntoIterator<Item = f64>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_leaves_spikes_out() {
+        let mut values: Vec<f64> = (0..1000).map(|i| 9.0 + f64::from(i % 10) / 10.0).collect();
+        assert_eq!(reach(values.clone()), (9.9, 9.9));
+        values[500] = f64::NAN;
+        values[501] = 200.0;
+        let (high, most) = reach(values);
+        assert!((high - 1.1 * 9.9).abs() < 1e-9 && most == 200.0, "{high}");
+        // What is no exception is shown.
+        assert_eq!(reach(vec![1.0, 1.0, 5.0]), (5.0, 5.0));
+        assert_eq!(reach(vec![0.0, 0.0]), (0.0, 0.0));
+        assert_eq!(reach(Vec::new()), (0.0, 0.0));
+    }
     use results::Values;
 
     fn of(values: Vec<f64>) -> Series {

@@ -2,9 +2,9 @@
 
 //! The page: per scenario a table, the plots that its runs have data for, and all numbers.
 
-use crate::data::{average, cdf, extremes, jain, means, series};
+use crate::data::{average, cdf, extremes, jain, means, reach, series};
 use crate::plot::{escape, Item, Marks, Plot};
-use crate::scale::Kind;
+use crate::scale::{short, Kind};
 use results::{Quantity, Run, Series, Subject, Verdict};
 use scenario::{Engine, Metric};
 use std::collections::BTreeMap;
@@ -276,6 +276,7 @@ impl<'r> Section<'r> {
             y: (y.into(), kind),
             x_end: Some(self.end),
             y_reach: None,
+            y_most: None,
             items,
         }
     }
@@ -428,13 +429,20 @@ impl<'r> Section<'r> {
             ))
         };
         let mut plots: Vec<Plot> = self.entries.iter().filter_map(one).collect();
-        let most = plots
-            .iter()
-            .flat_map(Plot::points)
-            .map(|p| p.1)
-            .fold(0.0, f64::max);
+        let values = plots.iter().flat_map(Plot::points).map(|p| p.1);
+        let (high, most) = reach(values.collect());
         for plot in &mut plots {
-            plot.y_reach = Some(most);
+            plot.y_reach = Some(high);
+            plot.y_most = Some(high);
+            let above = plot.points().filter(|p| p.1 > high).count();
+            if above > 0 {
+                let _ = write!(
+                    plot.note,
+                    "; {above} points above {} are drawn at the edge, the highest of all is {}",
+                    short(high),
+                    short(most)
+                );
+            }
         }
         plots
     }
@@ -466,6 +474,7 @@ impl<'r> Section<'r> {
                     y: ("slowdown".into(), Kind::Log),
                     x_end: None,
                     y_reach: None,
+                    y_most: None,
                     items: self.entries.iter().filter_map(one).collect(),
                 }
             })
@@ -490,6 +499,7 @@ impl<'r> Section<'r> {
             y: ("percent".into(), Kind::Linear),
             x_end: None,
             y_reach: None,
+            y_most: None,
             items: self.entries.iter().filter_map(one).collect(),
         }
     }
@@ -563,6 +573,7 @@ impl<'r> Section<'r> {
             y: (format!("finish, {}", self.time.1), Kind::Linear),
             x_end: None,
             y_reach: None,
+            y_most: None,
             items: self.entries.iter().filter_map(one).collect(),
         }
     }
@@ -599,6 +610,7 @@ impl<'r> Section<'r> {
                 y: (unit.into(), Kind::Linear),
                 x_end: None,
                 y_reach: None,
+                y_most: None,
                 items,
             })
         })

@@ -57,6 +57,8 @@ pub(crate) struct Plot {
     pub(crate) x_end: Option<f64>,
     /// The y axis reaches at least this far, so that plots beside each other are alike.
     pub(crate) y_reach: Option<f64>,
+    /// What is above this is drawn at this height: a single spike would press all else to the ground.
+    pub(crate) y_most: Option<f64>,
     pub(crate) items: Vec<Item>,
 }
 
@@ -109,9 +111,13 @@ impl Plot {
         if let Some(end) = self.x_end {
             x = x.ending_at(end);
         }
-        let y = Scale::new(self.y.1, self.points().map(|p| p.1).chain(self.y_reach), 5)?;
+        let most = self.y_most.unwrap_or(f64::INFINITY);
+        // A NaN stays one: `f64::min` would take the other.
+        let seen = |v: f64| if v > most { most } else { v };
+        let ys = self.points().map(|p| p.1).chain(self.y_reach);
+        let y = Scale::new(self.y.1, ys.map(seen), 5)?;
         let px = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - RIGHT);
-        let py = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
+        let py = |v: f64| HEIGHT - BOTTOM - y.place(seen(v)) * (HEIGHT - TOP - BOTTOM);
         let mut out = self.frame();
         for (v, label) in &x.ticks {
             tick_x(&mut out, px(*v), label);

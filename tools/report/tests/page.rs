@@ -72,3 +72,28 @@ fn it_is_written_where_it_is_wanted() {
     let file = report::write(&dir.path().join("a/b"), &common::runs(), &[]).unwrap();
     assert!(file.ends_with("a/b/index.html") && file.exists());
 }
+
+#[test]
+fn a_spike_does_not_stretch_the_axis() {
+    let note = "are drawn at the edge";
+    let mut runs = vec![common::run("swift", scenario::Engine::Sim)];
+    assert!(!report::html(&runs, &[]).contains(note));
+    let mut spikes = 0;
+    for series in &mut runs[0].series {
+        if series.quantity == results::Quantity::Throughput {
+            if let results::Subject::Flow(_) = series.of {
+                series.values.0[700] = 1e12;
+                spikes += 1;
+            }
+        }
+    }
+    assert!(spikes > 0, "a flow has a series");
+    let page = report::html(&runs, &[]);
+    assert!(page.contains(note), "a note");
+    let plot = page.split("Who gets what").nth(1).expect("the plot");
+    let plot = plot.split("</figure>").next().unwrap_or_default();
+    assert!(
+        plot.contains(">10</text>") && !plot.contains(">100</text>"),
+        "an axis of 10 Gbit/s"
+    );
+}

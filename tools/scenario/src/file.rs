@@ -7,7 +7,7 @@
 
 use crate::cc::IntFormat;
 use crate::metric::{Engine, Metric};
-use crate::network::IntFault;
+use crate::network::{IntFault, SmallWindows};
 use crate::units::{Probability, Rate, Room, Size, Time};
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::Deserialize;
@@ -124,6 +124,8 @@ pub struct Tcp {
     pub timestamps: Option<bool>,
     /// Default: it never limits.
     pub receive_window: Option<Size>,
+    /// How windows below two packets are kept.
+    pub small_windows: Option<SmallWindows>,
 }
 
 /// `[topology.KIND]`
@@ -511,6 +513,9 @@ pub struct IncastTable {
     /// Up to this much is added to each answer's start, at random.
     #[serde(default)]
     pub jitter: Time,
+    /// Standing connections of each pair of hosts, which messages queue on; default: a message is a
+    /// connection of its own.
+    pub connections: Option<Spanned<u64>>,
     /// Its congestion control; default: the one under test.
     pub cc: Option<Spanned<String>>,
 }
@@ -539,6 +544,9 @@ pub struct PoissonTable {
     pub start: Time,
     /// Default: the scenario's end.
     pub stop: Option<Time>,
+    /// Standing connections of each pair of hosts, which messages queue on; default: a message is a
+    /// connection of its own.
+    pub connections: Option<Spanned<u64>>,
     /// Its congestion control; default: the one under test.
     pub cc: Option<Spanned<String>>,
 }

@@ -222,6 +222,21 @@ pub struct Tcp {
     pub timestamps: bool,
     /// Receive window, bytes; 0 = it never limits.
     pub receive_window: u64,
+    /// How windows below two packets are kept.
+    pub small_windows: SmallWindows,
+}
+
+/// How a sender keeps to a window below two packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SmallWindows {
+    /// As Linux must: two packets may be in flight, for a receiver holds back the ACK of a single one, and pacing does
+    /// the rest. When a packet may leave is decided when the one before it leaves.
+    #[default]
+    Linux,
+    /// As Swift and Poseidon publish it: the window is what may be in flight. Below one packet the next one leaves an
+    /// RTT over the window after the last, by the newest ACK.
+    Published,
 }
 
 /// Flows that belong together in the results.
@@ -249,7 +264,7 @@ pub enum GroupKind {
     Rpc,
 }
 
-/// One TCP connection.
+/// One TCP connection, or a message on one that stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// Who connects, and sends (an RPC: who asks).
@@ -270,6 +285,9 @@ pub struct Flow {
     pub group: usize,
     /// The incast query it belongs to, counted within its group; none for others.
     pub query: Option<u32>,
+    /// The standing connection that carries it, by the first flow that it carries, which is this one or one
+    /// before it in [`Resolved::flows`]; none = a connection of its own.
+    pub on: Option<usize>,
 }
 
 /// What a flow does.

@@ -89,14 +89,14 @@ impl Resolved {
     #[must_use]
     pub fn path(&self, flow: usize) -> Vec<PortId> {
         let f = &self.flows[flow];
-        self.path_of(f.src, f.dst, 2 * flow as u64)
+        self.path_of(f.src, f.dst, 2 * f.on.unwrap_or(flow) as u64)
     }
 
     /// The path of its ACKs.
     #[must_use]
     pub fn ack_path(&self, flow: usize) -> Vec<PortId> {
         let f = &self.flows[flow];
-        self.path_of(f.dst, f.src, 2 * flow as u64 + 1)
+        self.path_of(f.dst, f.src, 2 * f.on.unwrap_or(flow) as u64 + 1)
     }
 
     /// TCP options in every segment of a flow with congestion control `cc`, bytes.

@@ -193,6 +193,7 @@ impl<'a> Resolver<'a> {
             min_rto_ns,
             timestamps: t.timestamps.unwrap_or(true),
             receive_window: t.receive_window.map_or(0, |s| s.0),
+            small_windows: t.small_windows.unwrap_or_default(),
         })
     }
 

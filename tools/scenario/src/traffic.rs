@@ -12,7 +12,7 @@ use crate::sizes::{Sizes, NAMED};
 use crate::units::{show_ns, Size, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -20,6 +20,9 @@ type Result<T> = std::result::Result<T, Box<Error>>;
 
 /// The most flows a scenario may come to.
 pub const MAX_FLOWS: u64 = 2_000_000;
+
+/// The most standing connections of a pair of hosts.
+const MAX_STANDING: u64 = 1024;
 
 /// Random numbers of one group. Only integer arithmetic and a logarithm in software: the processor and
 /// its C library have no say.
@@ -62,6 +65,30 @@ pub(crate) struct Traffic<'r, 'a> {
     r: &'r mut Resolver<'a>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
+    standing: Standing,
+}
+
+/// Standing connections of each pair of hosts, by group; a group without has none.
+#[derive(Default)]
+struct Standing(BTreeMap<usize, u64>);
+
+impl Standing {
+    /// Says of each flow, in the order of their starts, which connection carries it: those of its pair take turns.
+    fn carry(&self, flows: &mut [Flow]) {
+        let mut pairs: BTreeMap<(usize, NodeId, NodeId), (u64, Vec<usize>)> = BTreeMap::new();
+        for (id, flow) in flows.iter_mut().enumerate() {
+            let Some(&count) = self.0.get(&flow.group) else {
+                continue;
+            };
+            let (turn, carriers) = pairs.entry((flow.group, flow.src, flow.dst)).or_default();
+            let at = (*turn % count) as usize;
+            *turn += 1;
+            if at == carriers.len() {
+                carriers.push(id);
+            }
+            flow.on = Some(carriers[at]);
+        }
+    }
 }
 
 /// What all flows of a group have in common.
@@ -78,6 +105,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
             r,
             groups: Vec::new(),
             flows: Vec::new(),
+            standing: Standing::default(),
         };
         let file = all.r.file;
         for table in &file.flows {
@@ -103,6 +131,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
         }
         let mut flows = all.flows;
         flows.sort_by_key(|f| f.start_ns);
+        all.standing.carry(&mut flows);
         Ok((all.groups, flows))
     }
 
@@ -237,6 +266,19 @@ impl<'r, 'a> Traffic<'r, 'a> {
         }
     }
 
+    /// Takes note of how many connections stand between the pairs of a group.
+    fn stand(&mut self, group: usize, connections: Option<&Spanned<u64>>) -> Result<()> {
+        let Some(n) = connections else { return Ok(()) };
+        if !(1..=MAX_STANDING).contains(n.get_ref()) {
+            let message = format!("{} standing connections of each pair", n.get_ref());
+            let help =
+                format!("1 to {MAX_STANDING}; left out, each message is a connection of its own");
+            return Err(self.error(n.span(), message, help));
+        }
+        self.standing.0.insert(group, *n.get_ref());
+        Ok(())
+    }
+
     fn flows(&mut self, t: &FlowsTable) -> Result<()> {
         let common = self.group(&t.group, GroupKind::Flows, t.cc.as_ref())?;
         let count = self.count(t.count.as_ref())?;
@@ -287,6 +329,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
                 cc: common.cc,
                 group: common.group,
                 query: None,
+                on: None,
             });
         }
         Ok(())
@@ -294,6 +337,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
 
     fn incast(&mut self, t: &IncastTable) -> Result<()> {
         let common = self.group(&t.group, GroupKind::Incast, t.cc.as_ref())?;
+        self.stand(common.group, t.connections.as_ref())?;
         let askers = self.r.hosts_of(&t.to)?;
         let all = self.r.hosts_of(&t.from)?;
         let mut dice = Dice::new(self.r.seed, common.group);
@@ -361,6 +405,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
                     cc: common.cc,
                     group: common.group,
                     query: Some(query as u32),
+                    on: None,
                 });
             }
         }
@@ -418,6 +463,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
 
     fn poisson(&mut self, t: &PoissonTable) -> Result<()> {
         let common = self.group(&t.group, GroupKind::Poisson, t.cc.as_ref())?;
+        self.stand(common.group, t.connections.as_ref())?;
         let sources = self.r.hosts_of(&t.from)?;
         let sinks = self.r.hosts_of(&t.to)?;
         let load = *t.load.get_ref();
@@ -481,6 +527,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
                 cc: common.cc,
                 group: common.group,
                 query: None,
+                on: None,
             });
             at += dice.exponential_ns(per_second);
         }
@@ -524,6 +571,7 @@ impl<'r, 'a> Traffic<'r, 'a> {
                 cc: common.cc,
                 group: common.group,
                 query: None,
+                on: None,
             });
         }
         Ok(())

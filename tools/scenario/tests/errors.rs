@@ -436,12 +436,28 @@ fn traffic() {
         ),
         "either `every`",
     );
+    for n in ["0", "1025"] {
+        says(
+            &added(
+                &incast(&format!("each = \"1KB\"\nconnections = {n}\n")),
+                "connections",
+            ),
+            "standing connections of each pair",
+        );
+    }
     let poisson = |rest: &str| {
         format!("[[poisson]]\ngroup = \"p\"\nfrom = [\"a\", \"b\"]\nto = [\"a\", \"b\"]\n{rest}")
     };
     says(
         &added(&poisson("load = 3.0\nsizes = \"storage\"\n"), "load"),
         "a load of 3",
+    );
+    says(
+        &added(
+            &poisson("load = 0.5\nsizes = \"storage\"\nconnections = \"many\"\n"),
+            "connections",
+        ),
+        "invalid type",
     );
     says(
         &added(&poisson("load = 0.5\nsizes = \"none\"\n"), "sizes"),

@@ -224,7 +224,9 @@ fn circuits_come_round() {
 
 #[test]
 fn ecmp_spreads_flows_and_keeps_each_on_its_path() {
-    let r = resolve("uniform-random", "poseidon", &[]);
+    // So many that each message has one of its own.
+    let own = ["poisson.0.connections=1024", "poisson.1.connections=1024"];
+    let r = resolve("uniform-random", "poseidon", &own);
     let mut used = std::collections::BTreeMap::new();
     for f in 0..r.flows.len() {
         let path = r.path(f);
@@ -241,4 +243,40 @@ fn ecmp_spreads_flows_and_keeps_each_on_its_path() {
             (least.min(n), most.max(n))
         });
     assert!(most as f64 / (least as f64) < 1.2, "{least} to {most}");
+}
+
+/// Messages of a pair take its standing connections in turn, and keep their path.
+#[test]
+fn messages_on_standing_connections() {
+    let text = "title = \"x\"\ncompare = [\"poseidon\"]\nduration = \"1ms\"\n\
+        [topology.leaf_spine]\nleaves = 2\nspines = 4\nhosts_per_leaf = 2\nhost_rate = \"10Gbit\"\nhost_delay = \"1us\"\n\
+        [[poisson]]\ngroup = \"m\"\nfrom = \"h0_*\"\nto = \"h1_*\"\nload = 1.0\nsizes = [[1000, 0], [9000, 100]]\nconnections = 2\n\
+        [[poisson]]\ngroup = \"own\"\nfrom = \"h0_*\"\nto = \"h1_*\"\nload = 0.1\nsizes = \"storage\"\n";
+    let r = Scenario::parse("x", text, &[], Path::new("."), "x")
+        .and_then(|s| s.resolve("poseidon"))
+        .unwrap_or_else(|e| panic!("{e}"));
+    let mut carriers = std::collections::BTreeMap::new();
+    for (id, f) in r.flows.iter().enumerate() {
+        if r.groups[f.group].name == "own" {
+            assert_eq!(f.on, None);
+            continue;
+        }
+        let on = f.on.expect("a connection that stands");
+        let first = &r.flows[on];
+        assert!(on <= id && first.on == Some(on));
+        assert_eq!((first.src, first.dst, first.group), (f.src, f.dst, f.group));
+        assert_eq!((r.path(id), r.ack_path(id)), (r.path(on), r.ack_path(on)));
+        carriers
+            .entry((f.src, f.dst))
+            .or_insert_with(Vec::new)
+            .push(on);
+    }
+    assert_eq!(carriers.len(), 4, "pairs");
+    for on in carriers.values() {
+        assert!(on.len() > 20, "{} messages", on.len());
+        assert!(
+            on.windows(3).all(|w| w[0] == w[2] && w[0] != w[1]),
+            "{on:?}"
+        );
+    }
 }

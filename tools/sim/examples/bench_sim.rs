@@ -146,6 +146,7 @@ fn run_hosts(hosts: usize, events: u64, name: &str) {
             base_rtt_ns: 0,
             group: 0,
             racks: (0, 0),
+            on: None,
         });
     }
     let mut sim = net.sim();

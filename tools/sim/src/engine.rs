@@ -15,6 +15,7 @@ use crate::time::{Ps, NEVER, NS};
 use results::{Facts, FlowMeasured, Measured, PortMeasured, RpcMeasured, Samples};
 use scenario::{
     BaseRtt, Buffer, CcSpec, Config, FaultKind, IntFault, Law, NodeKind, PortId, Queue, Resolved,
+    SmallWindows,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -321,10 +322,7 @@ impl<'a> Run<'a> {
 
     fn note(&mut self, flow: u32) {
         let state = *self.sim.state(flow);
-        let counters = self.sim.sender_counters(flow);
         let m = &mut self.flows[flow as usize];
-        m.retransmits = counters.retransmits;
-        m.timeouts = counters.timeouts;
         m.bytes = state.acked_bytes;
         let complete = !matches!(self.r.flows[flow as usize].work, scenario::Work::Long);
         let whole = match self.r.flows[flow as usize].work {
@@ -335,6 +333,17 @@ impl<'a> Run<'a> {
         if complete && whole && state.finished != NEVER {
             m.finish_ns = Some(state.finished / NS);
         }
+        if self.r.flows[flow as usize].on.is_none() {
+            self.note_connection(flow);
+        }
+    }
+
+    /// What is counted of a connection: of one that stands, under the first message that it carried.
+    fn note_connection(&mut self, flow: u32) {
+        let counters = self.sim.sender_counters(flow);
+        let m = &mut self.flows[flow as usize];
+        m.retransmits = counters.retransmits;
+        m.timeouts = counters.timeouts;
         if let Some(sender) = self.sim.sender(flow) {
             m.rtt_min_ns = sender.min_rtt_ns().unwrap_or(0);
             if let Some(rtts) = sender.rtts() {
@@ -449,6 +458,9 @@ impl<'a> Run<'a> {
             if !self.sim.state(f).done {
                 self.note(f);
             }
+            if self.r.flows[f as usize].on == Some(f as usize) {
+                self.note_connection(f);
+            }
         }
         let ports = (0..self.sim.ports.len())
             .map(|p| {
@@ -493,6 +505,7 @@ fn tcp(r: &Resolved) -> TcpConfig {
         min_rto_ns: r.tcp.min_rto_ns,
         timestamps: r.tcp.timestamps,
         receive_window: r.tcp.receive_window,
+        published_windows: r.tcp.small_windows == SmallWindows::Published,
         ..TcpConfig::default()
     }
 }
@@ -583,6 +596,7 @@ fn setup(r: &Resolved) -> Result<Setup, Error> {
                 r.nodes[f.src].rack.unwrap_or(u32::MAX),
                 r.nodes[f.dst].rack.unwrap_or(u32::MAX),
             ),
+            on: f.on.map(|on| on as u32),
         });
     }
     Ok(Setup {

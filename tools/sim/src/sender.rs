@@ -12,6 +12,7 @@ use crate::packet::{flag, Packet};
 use laws::{Ack, Coverage, Int, Mpd, Path, Record, Wrap};
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::Arc;
 use wire::Telemetry;
 
 /// What the host's TCP is set to.
@@ -39,6 +40,9 @@ pub struct TcpConfig {
     pub handshake: bool,
     /// Segments carry timestamps.
     pub timestamps: bool,
+    /// Windows below two packets are kept by ACKs, those below one by the time since the last packet, as the papers
+    /// have it; otherwise by two packets in flight and pacing, as the kernel does.
+    pub published_windows: bool,
 }
 
 impl Default for TcpConfig {
@@ -55,6 +59,7 @@ impl Default for TcpConfig {
             receive_window: 0,
             handshake: true,
             timestamps: true,
+            published_windows: false,
         }
     }
 }
@@ -152,8 +157,17 @@ pub struct SenderCounters {
 /// The largest burst that Linux gives a device: 64 KiB less its largest header.
 const GSO_BYTES: u64 = 65_536 - 321;
 
-/// How a stream of bytes falls into segments: messages of equal size, each cut anew.
-#[derive(Clone, Copy, Debug)]
+/// Where a message ends on a connection that carries several: in all, with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Segments.
+    pub segments: u32,
+    /// Payload, bytes.
+    pub bytes: u64,
+}
+
+/// How a stream of bytes falls into segments: messages, each cut anew. They are of equal size, or have `ends`.
+#[derive(Clone, Debug)]
 pub struct Cut {
     /// Payload of a full-size segment, bytes.
     pub mss: u32,
@@ -161,6 +175,8 @@ pub struct Cut {
     pub per_message: u32,
     /// Payload of the last of them.
     pub rest: u32,
+    /// Of messages that differ.
+    pub ends: Option<Arc<Vec<End>>>,
 }
 
 impl Cut {
@@ -177,13 +193,47 @@ impl Cut {
             mss,
             per_message: segments as u32,
             rest: (rest as u32).max(1),
+            ends: None,
         }
+    }
+
+    /// Of messages of these sizes, one after the other.
+    #[must_use]
+    pub fn of(mss: u32, sizes: impl IntoIterator<Item = u64>) -> Self {
+        let mut end = End {
+            segments: 0,
+            bytes: 0,
+        };
+        let ends = sizes.into_iter().map(|bytes| {
+            let segments = Self::new(mss, bytes).per_message;
+            end.segments = end.segments.saturating_add(segments);
+            end.bytes = end.bytes.saturating_add(bytes);
+            end
+        });
+        let ends = Some(Arc::new(ends.collect()));
+        Self {
+            ends,
+            ..Self::new(mss, u64::MAX)
+        }
+    }
+
+    /// Payload of all segments before `seq`, of messages that differ.
+    fn before(&self, ends: &[End], seq: u32) -> u64 {
+        let whole = ends.partition_point(|e| e.segments <= seq);
+        let (segments, bytes) = match whole.checked_sub(1).and_then(|last| ends.get(last)) {
+            Some(end) => (end.segments, end.bytes),
+            None => (0, 0),
+        };
+        bytes + u64::from(seq - segments) * u64::from(self.mss)
     }
 
     /// Payload of segment `seq`.
     #[inline]
     #[must_use]
     pub fn payload(&self, seq: u32) -> u32 {
+        if self.ends.is_some() {
+            return self.bytes(seq, seq + 1) as u32;
+        }
         if seq % self.per_message == self.per_message - 1 {
             self.rest
         } else {
@@ -194,6 +244,9 @@ impl Cut {
     /// Payload of the segments from `from` to before `to`.
     #[must_use]
     pub fn bytes(&self, from: u32, to: u32) -> u64 {
+        if let Some(ends) = &self.ends {
+            return self.before(ends, to) - self.before(ends, from);
+        }
         let short = u64::from(to / self.per_message) - u64::from(from / self.per_message);
         u64::from(to - from) * u64::from(self.mss) - short * u64::from(self.mss - self.rest)
     }
@@ -1143,8 +1196,29 @@ impl Sender {
                 // At least one retransmission may leave now, however far the window has fallen.
                 let least = if losses == 0 { 1 } else { ack.in_flight + 1 };
                 self.cwnd.packets = self.control.cwnd_packets_at(self.delivered).max(least);
+                if tcp.published_windows {
+                    self.keep_published(least);
+                }
             }
         }
+    }
+
+    /// Keeps to a window below two packets as Swift and Poseidon publish it.
+    fn keep_published(&mut self, least: u32) {
+        let cwnd = self.control.cwnd(self.cwnd.packets);
+        if cwnd >= 2.0 {
+            return;
+        }
+        // The part of a packet falls to as many ACKs, spread evenly, as in `Law::cwnd_packets_at`.
+        let phase = f64::from(self.delivered.wrapping_mul(0x9e37_79b9)) / 2f64.powi(32);
+        self.cwnd.packets = ((cwnd + phase) as u32).max(1).max(least);
+        if cwnd >= 1.0 {
+            self.pacing = u64::MAX;
+        }
+        let gap = (u64::from(self.cut.mss) * 1_000_000_000)
+            .checked_div(self.pacing)
+            .unwrap_or(0);
+        self.next_ns = self.last_sent_ns + gap;
     }
 
     /// Takes over all of a law's answer.

@@ -98,6 +98,21 @@ pub struct FlowSpec {
     pub group: u32,
     /// The racks of sender and receiver, for circuits.
     pub racks: (u32, u32),
+    /// A message on a connection that stands from time zero on: the first of those that the connection carries, which
+    /// is this one or one before it. All of them are [`Work::Bytes`]. None: a connection of its own.
+    pub on: Option<u32>,
+}
+
+/// A connection that carries one message after the other.
+struct Standing {
+    /// The messages, in order.
+    messages: Vec<u32>,
+    /// How many of them were written, are received, are acknowledged.
+    written: u32,
+    heard: u32,
+    acked: u32,
+    /// When it was opened; [`NEVER`] before.
+    opened: Ps,
 }
 
 /// One direction of data of a connection.
@@ -119,6 +134,7 @@ struct Channel {
     cut: Cut,
     line_rate: u64,
     base_rtt_ns: u32,
+    standing: Option<Box<Standing>>,
     sender: Option<Box<Sender>>,
     receiver: Option<Box<Receiver>>,
 }
@@ -368,8 +384,25 @@ impl Sim {
             latencies: BTreeMap::new(),
             rtts: false,
         };
+        let mut carried: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (id, flow) in flows.iter().enumerate() {
-            sim.add(id as u32, flow);
+            if let Some(on) = flow.on {
+                carried.entry(on).or_default().push(id as u32);
+            }
+        }
+        for (id, flow) in flows.iter().enumerate() {
+            match flow.on {
+                Some(on) if on != id as u32 => {
+                    let channel = sim.first[on as usize];
+                    sim.first.push(channel);
+                }
+                Some(on) => {
+                    sim.add(on, flow);
+                    sim.stand(carried.remove(&on).unwrap_or_default(), &flows);
+                    sim.starts.push((0, OPEN | on));
+                }
+                None => sim.add(id as u32, flow),
+            }
             sim.starts.push((flow.start, id as u32));
             if flow.stop != NEVER {
                 sim.stops.push(Reverse((flow.stop, id as u32)));
@@ -415,6 +448,7 @@ impl Sim {
             cut: Cut::new(mss, bytes),
             line_rate: line(ports),
             base_rtt_ns: flow.base_rtt_ns,
+            standing: None,
             sender: None,
             receiver: None,
         };
@@ -430,6 +464,25 @@ impl Sim {
             ],
         };
         self.channels.extend(new);
+    }
+
+    /// The channel added last carries these messages.
+    fn stand(&mut self, messages: Vec<u32>, flows: &[FlowSpec]) {
+        let Some(channel) = self.channels.last_mut() else {
+            return;
+        };
+        let sizes = messages.iter().map(|&m| match flows[m as usize].work {
+            Work::Bytes(bytes) => bytes,
+            Work::Long | Work::Rpc { .. } => 1,
+        });
+        channel.cut = Cut::of(channel.cut.mss, sizes);
+        channel.standing = Some(Box::new(Standing {
+            messages,
+            written: 0,
+            heard: 0,
+            acked: 0,
+            opened: NEVER,
+        }));
     }
 
     fn lay(&mut self, ports: &[u32]) -> u32 {
@@ -841,9 +894,13 @@ impl Sim {
         if after != before {
             let bytes = channel.cut.bytes(before, after);
             receiver.bytes += bytes;
-            let flow = channel.flow as usize;
-            self.states[flow].delivered_bytes += bytes;
-            self.heard(c, after);
+            if channel.standing.is_some() {
+                self.heard_messages(c, after);
+            } else {
+                let flow = channel.flow as usize;
+                self.states[flow].delivered_bytes += bytes;
+                self.heard(c, after);
+            }
         }
         match answer {
             Answer::Now | Answer::Before => self.acknowledge(c),
@@ -893,6 +950,82 @@ impl Sim {
                     }
                 }
             }
+        }
+    }
+
+    /// A message on a standing connection begins: it queues behind those that are not done.
+    fn queue_message(&mut self, flow: u32) {
+        self.states[flow as usize].started = self.now;
+        self.write_messages(self.first[flow as usize]);
+    }
+
+    /// Writes the messages that have begun, once the connection is open.
+    fn write_messages(&mut self, c: u32) {
+        let (tcp, now_ns) = (self.tcp, self.now / NS);
+        let channel = &mut self.channels[c as usize];
+        let (Some(standing), Some(ends)) = (&mut channel.standing, &channel.cut.ends) else {
+            return;
+        };
+        let Some(sender) = &mut channel.sender else {
+            return;
+        };
+        while let Some(&flow) = standing.messages.get(standing.written as usize) {
+            if self.states[flow as usize].started == NEVER {
+                break;
+            }
+            let at = standing.written as usize;
+            let before = if at == 0 { 0 } else { ends[at - 1].segments };
+            sender.write(ends[at].segments - before, now_ns, &tcp);
+            standing.written += 1;
+        }
+        self.send(c);
+    }
+
+    /// Segments up to `next` are in order on a standing connection.
+    fn heard_messages(&mut self, c: u32, next: u32) {
+        let channel = &mut self.channels[c as usize];
+        let (Some(standing), Some(ends)) = (&mut channel.standing, &channel.cut.ends) else {
+            return;
+        };
+        while let Some(&flow) = standing.messages.get(standing.heard as usize) {
+            let at = standing.heard as usize;
+            let before = if at == 0 { 0 } else { ends[at - 1].segments };
+            let upto = next.min(ends[at].segments);
+            if upto <= before {
+                break;
+            }
+            let state = &mut self.states[flow as usize];
+            state.delivered_bytes = channel.cut.bytes(before, upto);
+            if upto != ends[at].segments {
+                break;
+            }
+            state.received = self.now;
+            standing.heard += 1;
+        }
+    }
+
+    /// Segments up to `una` of a standing connection are acknowledged.
+    fn acked_messages(&mut self, c: u32, una: u32) {
+        let channel = &mut self.channels[c as usize];
+        let (Some(standing), Some(ends)) = (&mut channel.standing, &channel.cut.ends) else {
+            return;
+        };
+        while let Some(&flow) = standing.messages.get(standing.acked as usize) {
+            let at = standing.acked as usize;
+            let before = if at == 0 { 0 } else { ends[at - 1].segments };
+            let upto = una.min(ends[at].segments);
+            if upto <= before {
+                break;
+            }
+            let state = &mut self.states[flow as usize];
+            state.acked_bytes = channel.cut.bytes(before, upto);
+            if upto != ends[at].segments {
+                break;
+            }
+            state.done = true;
+            state.finished = self.now;
+            self.done.push(flow);
+            standing.acked += 1;
         }
     }
 
@@ -982,6 +1115,12 @@ impl Sim {
         sender.on_ack(now_ns, &input, &tcp);
         let flow = channel.flow;
         let news = sender.counters.acked_bytes - before;
+        if channel.standing.is_some() {
+            let una = sender.acked();
+            self.group_acked[self.flows[flow as usize].group as usize] += news;
+            self.acked_messages(c, una);
+            return self.send(c);
+        }
         if news != 0 {
             self.states[flow as usize].acked_bytes += news;
             self.group_acked[self.flows[flow as usize].group as usize] += news;
@@ -1016,12 +1155,10 @@ impl Sim {
     }
 
     fn channels_of(&self, flow: u32) -> u32 {
-        let end = self
-            .first
-            .get(flow as usize + 1)
-            .copied()
-            .unwrap_or(self.channels.len() as u32);
-        end - self.first[flow as usize]
+        match self.flows[flow as usize].work {
+            Work::Rpc { .. } => 2,
+            Work::Long | Work::Bytes(_) => 1,
+        }
     }
 
     /// Payload acknowledged so far, by group.
@@ -1046,8 +1183,12 @@ impl Sim {
         }
     }
 
-    /// Forgets what is kept of a finished connection. Packets of it that are still under way are ignored.
+    /// Forgets what is kept of a finished connection. Packets of it that are still under way are ignored. A connection
+    /// that stands is kept.
     pub fn release_flow(&mut self, flow: u32) {
+        if self.flows[flow as usize].on.is_some() {
+            return;
+        }
         let first = self.first[flow as usize];
         for c in first..first + self.channels_of(flow) {
             let channel = &mut self.channels[c as usize];
@@ -1096,7 +1237,11 @@ impl Sim {
         if self.channels[c as usize].sender.is_some() {
             return; // The SYN had been sent twice.
         }
-        let started = self.states[self.channels[c as usize].flow as usize].started;
+        let channel = &self.channels[c as usize];
+        let started = match &channel.standing {
+            Some(standing) => standing.opened,
+            None => self.states[channel.flow as usize].started,
+        };
         let clock = self.tcp.clock_ns;
         let rtt = (self.now / NS / clock - started / NS / clock) * clock;
         self.open(c, rtt.clamp(1, u64::from(u32::MAX)) as u32);
@@ -1111,6 +1256,9 @@ impl Sim {
             return;
         }
         self.create(c, handshake_rtt_ns);
+        if self.channels[c as usize].standing.is_some() {
+            return self.write_messages(c);
+        }
         let (tcp, now_ns) = (self.tcp, self.now / NS);
         match self.flows[flow as usize].work {
             Work::Rpc { .. } => {
@@ -1151,7 +1299,7 @@ impl Sim {
             hops: 0, // As the modules have it: TCP does not tell them.
         };
         let ect = channel.ecn != Ecn::None;
-        let mut sender = Sender::new(spec.control(), path, channel.cut, &tcp, ect, now_ns);
+        let mut sender = Sender::new(spec.control(), path, channel.cut.clone(), &tcp, ect, now_ns);
         sender.count_rtts(self.rtts);
         channel.sender = Some(Box::new(sender));
     }
@@ -1304,8 +1452,13 @@ impl Sim {
         match which {
             START => {
                 while self.starts.last().is_some_and(|s| s.0 <= self.now) {
-                    if let Some((_, flow)) = self.starts.pop() {
-                        self.connect(flow);
+                    match self.starts.pop() {
+                        Some((_, flow)) if flow & OPEN != 0 => self.connect(flow & !OPEN),
+                        Some((_, flow)) if self.flows[flow as usize].on.is_some() => {
+                            self.queue_message(flow);
+                        }
+                        Some((_, flow)) => self.connect(flow),
+                        None => {}
                     }
                 }
             }
@@ -1340,9 +1493,13 @@ impl Sim {
     /// The application connects.
     fn connect(&mut self, flow: u32) {
         let c = self.first[flow as usize];
-        let again = self.states[flow as usize].started != NEVER;
-        if !again {
-            self.states[flow as usize].started = self.now;
+        let started = match &mut self.channels[c as usize].standing {
+            Some(standing) => &mut standing.opened,
+            None => &mut self.states[flow as usize].started,
+        };
+        // A SYN may be sent again.
+        if *started == NEVER {
+            *started = self.now;
         }
         if !self.tcp.handshake {
             self.listen(c);
@@ -1577,6 +1734,9 @@ fn rpm_key(channel: u32, back: bool) -> rpm::Flow {
         flow
     }
 }
+
+/// In [`Sim::starts`]: a connection that stands opens, in the place of a flow that starts.
+const OPEN: u32 = 1 << 31;
 
 const START: u32 = 0;
 const STOP: u32 = 1;

@@ -213,3 +213,85 @@ fn applications() {
     let rate = sim.state(1).delivered_bytes as f64 * 8.0 / 1e8;
     assert!((0.98..1.01).contains(&rate), "{rate} Gbit/s");
 }
+
+/// Messages of one connection that stands: they queue behind each other, each is whole, and none waits for a handshake or
+/// begins with a first window.
+#[test]
+fn messages_queue_on_a_standing_connection() {
+    let (mut net, _, a, b) = dumbbell(1, 10, 10, 5 * US);
+    let cc = net.spec(law("cubic", 0));
+    let sizes = [1, 1448, 1449, 2_000_000, 100_000, 100_000, 7];
+    // The fourth takes 1.6 ms; the fifth and sixth come meanwhile, the last long after.
+    let starts = [0, 1000, 2000, 3000, 3500, 3500, 20_000];
+    for (&bytes, &start) in sizes.iter().zip(&starts) {
+        let id = net.flow(cc, None, a[0], b[0], start * US, Work::Bytes(bytes));
+        net.flows[id].on = Some(0);
+    }
+    let alone = net.flow(cc, None, a[0], b[0], 30_000 * US, Work::Bytes(100_000));
+    let mut sim = net.sim();
+    sim.run_until(100 * MS);
+    let mut finished = 0;
+    for (id, &bytes) in sizes.iter().enumerate() {
+        let state = sim.state(id as u32);
+        assert_eq!(
+            (state.delivered_bytes, state.acked_bytes),
+            (bytes, bytes),
+            "{id}"
+        );
+        assert_eq!(state.started, starts[id] * US);
+        assert!(state.done && state.finished >= state.received && state.received > state.started);
+        assert!(state.finished >= finished, "in order");
+        finished = state.finished;
+        sim.release_flow(id as u32);
+    }
+    let took = |id: u32| sim.state(id).finished - sim.state(id).started;
+    // 3 links of 5 us each way: a handshake and then a round trip when it is opened, a round trip later.
+    assert!((60 * US..65 * US).contains(&took(0)), "{} ps", took(0));
+    assert!((30 * US..35 * US).contains(&took(1)), "{} ps", took(1));
+    // Two segments, of which the second has one byte.
+    assert!((30 * US..37 * US).contains(&took(2)), "{} ps", took(2));
+    // Queued behind 2 MB, of which 500 us have gone.
+    assert!(took(4) > 1000 * US, "{} ps", took(4));
+    assert!(took(5) > took(4) && took(5) < took(4) + 100 * US);
+    assert!(took(6) < 35 * US, "{} ps", took(6));
+    assert!(sim.sender(0).is_some(), "it stands");
+    // A connection of its own shakes hands, and needs four rounds for its 70 segments.
+    assert!(took(alone as u32) > 150 * US, "{} ps", took(alone as u32));
+}
+
+/// Losses on a standing connection are repaired, and counted once.
+#[test]
+fn a_standing_connection_repairs_losses() {
+    let (mut net, line, a, b) = dumbbell(1, 10, 10, 5 * US);
+    net.tcp.min_rto_ns = 5_000_000;
+    let cc = net.spec(law("reno", 0));
+    for i in 0..200 {
+        let id = net.flow(
+            cc,
+            None,
+            a[0],
+            b[0],
+            i * 50 * US,
+            Work::Bytes(20_000 + i * 777),
+        );
+        net.flows[id].on = Some(0);
+    }
+    let mut sim = net.sim();
+    sim.change_port(line as u32, |port| {
+        let mut faults = Faults::new(Rng::new(3));
+        faults.loss = probability(0.01);
+        port.faults = Some(Box::new(faults));
+    });
+    sim.run_until(5000 * MS);
+    for i in 0..200u32 {
+        let (state, bytes) = (sim.state(i), 20_000 + u64::from(i) * 777);
+        assert_eq!(
+            (state.delivered_bytes, state.acked_bytes),
+            (bytes, bytes),
+            "{i}"
+        );
+        assert!(state.done, "{i}");
+    }
+    let counters = sim.sender_counters(0);
+    assert!(counters.retransmits > 20 && counters.retransmits < counters.sent / 10);
+}

@@ -104,6 +104,7 @@ impl Net {
             base_rtt_ns: 0,
             group: 0,
             racks: (0, 0),
+            on: None,
         });
         self.flows.len() - 1
     }
