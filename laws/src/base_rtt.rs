@@ -201,8 +201,10 @@ impl BaseRtt {
             return true;
         }
         self.round_min_ns = rtt_ns;
+        let mut most_ns = self.tau_ns;
         if self.phase < LEARNED {
             self.phase = LEARNED;
+            most_ns = MAX_TAU_NS;
         } else {
             if rtt_ns > self.min_ns {
                 return false;
@@ -214,19 +216,24 @@ impl BaseRtt {
             }
         }
         self.adopt(rtt_ns);
+        // It may have been shorter without the queues.
+        self.tau_ns = self.tau_ns.min(most_ns);
         true
     }
 
-    /// A full-size round-trip time less the queues that it met, from a law that sees them. True when τ changed.
-    /// Such samples err to both sides, so that τ is their mean; and it follows a path that becomes longer.
+    /// A full-size round-trip time less the queues that it met, from a law that sees them. True when τ may have changed.
+    /// Such samples err to both sides, so that τ is their mean; but it is never longer than the least RTT, for there are
+    /// queues that nobody sees, such as that of the host itself.
     pub fn on_unqueued(&mut self, rtt_ns: u32) -> bool {
-        if self.phase == GIVEN {
-            return false;
+        let learned = self.phase == LEARNED;
+        if learned {
+            let clock_ns = u32::from(self.clock_ns);
+            let off = i64::from(rtt_ns.saturating_add(clock_ns)).wrapping_sub(self.tau_ns.into());
+            let tau_ns = self.tau_ns.wrapping_add((off >> UNQUEUED_SHIFT) as u32);
+            let most_ns = self.min_ns.saturating_add(clock_ns);
+            self.tau_ns = tau_ns.min(most_ns).max(MIN_TAU_NS);
         }
-        self.phase = LEARNED;
-        let off = i64::from(rtt_ns).wrapping_sub(i64::from(self.min_ns));
-        self.adopt(i64::from(self.min_ns).wrapping_add(off >> UNQUEUED_SHIFT) as u32);
-        true
+        learned
     }
 
     /// The end of a round. True when τ or [`BaseRtt::draining`] changed. `interval_us` is how long

@@ -307,8 +307,7 @@ impl PowerTcp {
         if !self.has_int() {
             return self.theta.on_ack(params, None, ack);
         }
-        self.theta.learn(ack);
-        let ended = self.round(params, ack);
+        let ended = self.begin(params, ack);
         let theta = &mut self.theta;
         let slow = theta
             .window
@@ -316,8 +315,8 @@ impl PowerTcp {
         slow.is_some() || ended
     }
 
-    /// What every measured ACK begins with. True when it ends a round.
-    #[inline]
+    /// What every ACK begins with that is not steady. True when it ends a round.
+    #[inline(never)]
     fn begin(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
         if !self.has_int() {
             // Coming from θ-PowerTCP: its power is of another kind.
@@ -373,15 +372,19 @@ impl PowerTcp {
             most_ns = most_ns.max(wait_ns);
         }
         let theta = &mut self.theta;
-        let voltage = (most_ns.min(1 << 32).wrapping_mul(theta.inverse_tau >> 16) >> 16)
-            .saturating_add(POWER_ONE as u64);
-        let off = u64::from(theta.power).abs_diff(voltage);
         let rtt_ns = u64::from(ack.rtt_ns);
-        if !ack.full_size || off > voltage >> REST_SHIFT || all_ns >= rtt_ns {
+        let most_rtt_ns = u64::from(theta.base.tau_ns()) << 5;
+        if !ack.full_size || all_ns >= rtt_ns || rtt_ns >= most_rtt_ns {
+            return;
+        }
+        // Below 2^61.
+        let voltage = (most_ns.wrapping_mul(theta.inverse_tau) >> 32) as u32;
+        let voltage = voltage.wrapping_add(POWER_ONE);
+        if theta.power.abs_diff(voltage) > voltage >> REST_SHIFT {
             return;
         }
         let tau_ns = theta.base.tau_ns();
-        if theta.base.on_unqueued((rtt_ns.wrapping_sub(all_ns)) as u32) {
+        if theta.base.on_unqueued(rtt_ns.wrapping_sub(all_ns) as u32) {
             theta.follow_tau(tau_ns);
         }
     }

@@ -238,15 +238,15 @@ fn who_joins_does_not_learn_the_queue() {
 }
 
 /// A hop that claims a queue that is not there makes the base RTT too short. Once it no longer does, the flow finds
-/// its way back.
+/// its way back. A queue that nobody shows does not become a part of it.
 #[test]
 fn a_base_rtt_from_lies_does_not_last() {
     let params = PowerTcp::prepare(&Config::default()).unwrap();
     let (mut law, mut hops) = (PowerTcp::default(), HopHistory::default());
     law.start(&params, &facts(10.0, 0), 0);
-    // A packet and its ACK every 1.23 us, thirty in flight, RTT 33 us of which 3 us are queue.
+    // A packet and its ACK every 1.23 us, thirty in flight; 3750 bytes are 3 us.
     let mut packets = 0..u32::MAX;
-    let mut feed = |qlen_bytes: u32| {
+    let mut feed = |(qlen_bytes, rtt_ns): (u32, u32)| {
         for i in packets.by_ref().take(10_000) {
             let now_ns = u64::from(i) * 1230;
             let record = Record {
@@ -258,7 +258,7 @@ fn a_base_rtt_from_lies_does_not_last() {
             };
             let ack = Ack {
                 now_ns,
-                rtt_ns: 33_000,
+                rtt_ns,
                 acked: 1,
                 delivered: 30 + i,
                 prior_delivered: i,
@@ -271,13 +271,20 @@ fn a_base_rtt_from_lies_does_not_last() {
         }
         f64::from(law.base_rtt_ns())
     };
-    let [before, lied, after] = [3750, 30_000, 3750].map(&mut feed);
+    let [before, lied, after, hidden] = [
+        (3750, 33_000),
+        (30_000, 33_000),
+        (3750, 33_000),
+        (0, 150_000),
+    ]
+    .map(&mut feed);
     assert!((before - 30_000.0).abs() < 200.0, "{before}");
     assert!(
         lied < 12_000.0,
         "{lied}: the lie was not believed, so nothing is shown"
     );
     assert!((after - 30_000.0).abs() < 200.0, "{after}");
+    assert!(hidden <= 33_000.0, "{hidden}");
 }
 
 /// Theorem 3: windows are in proportion to β.

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A flow has converged when it has this much of its fair share.
 pub const CONVERGED: f64 = 0.9;
+/// Flows share fairly when Jain's index is at least this.
+pub const FAIR: f64 = 0.98;
 
 /// Max-min fair shares of the long flows that are there in all of the measured time, bits of payload
 /// per second, by flow. Flows that come and go beside them are not considered.
@@ -38,6 +40,9 @@ pub fn summary(r: &Resolved, flows: &[FlowResult], measured: &Measured) -> Summa
     }
     if let Some(v) = least_step_jain(r, &measured.samples) {
         all.insert(Metric::JainStepMin, v);
+    }
+    if let Some(v) = longest_jain_settle(r, &measured.samples) {
+        all.insert(Metric::JainSettle, v);
     }
     if let Some(v) = variation_over_time(r, &measured.samples) {
         all.insert(Metric::VariationTime, v);
@@ -178,7 +183,7 @@ fn of_network(
         if let Some(least) = least_use(r, line, &measured.samples) {
             all.insert(Metric::LineShareMin, least);
         }
-        if let Some(rounds) = settle_rounds(r, line, &measured.samples) {
+        if let Some(rounds) = settle_rounds(r, &measured.samples) {
             all.insert(Metric::Settle, rounds);
         }
     }
@@ -263,37 +268,115 @@ fn least_use(r: &Resolved, port: PortId, samples: &Samples) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// From the first sample of the measured time at which the line's queue is above `measure.settled` to the last one, in
-/// round trips: of the shortest path across the line, with the queue that it had at the time. Senders hear of a queue
-/// once per round trip, and while it is long that takes long. None when the queue is above in the last window, too, and
-/// when nobody asks.
-fn settle_rounds(r: &Resolved, line: PortId, samples: &Samples) -> Option<f64> {
+/// A clock that counts round trips: of the shortest path across the line, with the queue that it has at the time. Senders
+/// hear of a queue once per round trip, and while it is long that takes long.
+struct RoundTrips<'a> {
+    base_ns: f64,
+    interval_ns: f64,
+    /// Of the line, bytes, and ns per byte.
+    queue: &'a [u64],
+    byte_ns: f64,
+}
+
+impl<'a> RoundTrips<'a> {
+    fn of(r: &Resolved, samples: &'a Samples) -> Option<Self> {
+        let line = *r.measure.ports.first()?;
+        let across = (0..r.flows.len()).filter(|&f| r.path(f).contains(&line));
+        Some(Self {
+            base_ns: across.map(|f| r.base_rtt_ns(f)).min()? as f64,
+            interval_ns: r.measure.interval_ns as f64,
+            queue: samples.queue.get(&line)?,
+            byte_ns: 8e9 / r.port(line).rate_bps.max(1) as f64,
+        })
+    }
+
+    /// What the line's queue takes to send, by sample.
+    fn wait_ns(&self, sample: usize) -> f64 {
+        self.queue
+            .get(sample)
+            .map_or(0.0, |&q| q as f64 * self.byte_ns)
+    }
+
+    /// How many there are in these samples' intervals.
+    fn within(&self, samples: impl Iterator<Item = usize>) -> f64 {
+        samples
+            .map(|k| self.interval_ns / (self.base_ns + self.wait_ns(k)))
+            .sum()
+    }
+}
+
+/// Round trips from the first sample of the measured time at which the line's queue is above `measure.settled` to the last
+/// one. None when it is above in the last window, too, and when nobody asks.
+fn settle_rounds(r: &Resolved, samples: &Samples) -> Option<f64> {
     let m = &r.measure;
     let bound_ns = m.settled_ns? as f64;
-    let across = (0..r.flows.len()).filter(|&f| r.path(f).contains(&line));
-    let base_ns = across.map(|f| r.base_rtt_ns(f)).min()? as f64;
-    let queue = samples.queue.get(&line)?;
-    let to_ns = 8e9 / r.port(line).rate_bps.max(1) as f64;
+    let trips = RoundTrips::of(r, samples)?;
     let first = m.from_ns.div_ceil(m.interval_ns) as usize;
-    let last = ((m.until_ns / m.interval_ns) as usize).min(queue.len().saturating_sub(1));
-    let waits: Vec<f64> = queue
-        .get(first..=last)?
-        .iter()
-        .map(|&q| q as f64 * to_ns)
-        .collect();
-    let above = |wait: &f64| *wait > bound_ns;
-    let Some(begin) = waits.iter().position(above) else {
+    let last = ((m.until_ns / m.interval_ns) as usize).min(trips.queue.len().checked_sub(1)?);
+    let above = |k: &usize| trips.wait_ns(*k) > bound_ns;
+    let Some(begin) = (first..=last).find(above) else {
         return Some(0.0);
     };
-    let end = waits.iter().rposition(above)?;
+    let end = (first..=last).rev().find(above)?;
     let window = (m.window_ns / m.interval_ns).max(1) as usize;
-    if end + window > waits.len() {
+    (end + window <= last + 1).then(|| trips.within(begin..=end))
+}
+
+/// A period without starts and stops, and the long flows that are there in all of it.
+struct Period {
+    from_ns: u64,
+    to_ns: u64,
+    flows: Vec<usize>,
+}
+
+/// The periods between starts and stops, those shorter than two windows left out.
+fn periods(r: &Resolved, samples: &Samples) -> Vec<Period> {
+    let flows: Vec<usize> = samples.delivered.keys().copied().collect();
+    let end = |f: usize| r.flows[f].stop_ns.unwrap_or(r.duration_ns);
+    let mut edges: Vec<u64> = flows
+        .iter()
+        .flat_map(|&f| [r.flows[f].start_ns, end(f)])
+        .collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let long_enough = |w: &&[u64]| w[1] - w[0] >= 2 * r.measure.window_ns;
+    let periods = edges.windows(2).filter(long_enough).map(|w| Period {
+        from_ns: w[0],
+        to_ns: w[1],
+        flows: flows
+            .iter()
+            .copied()
+            .filter(|&f| {
+                r.flows[f].work == Work::Long && r.flows[f].start_ns <= w[0] && end(f) >= w[1]
+            })
+            .collect(),
+    });
+    periods.collect()
+}
+
+/// Jain's index of what `flows` delivered between two samples, each over its fair share; none when fewer than two
+/// have one.
+fn jain_between(
+    r: &Resolved,
+    samples: &Samples,
+    flows: &[usize],
+    a: usize,
+    b: usize,
+) -> Option<f64> {
+    let shares = r.max_min_bps(flows);
+    let got: Vec<f64> = flows
+        .iter()
+        .zip(&shares)
+        .filter(|(_, &share)| share > 0.0)
+        .filter_map(|(f, share)| {
+            let d = &samples.delivered[f];
+            Some((d.get(b)?.saturating_sub(*d.get(a)?)) as f64 / share)
+        })
+        .collect();
+    if got.len() < 2 {
         return None;
     }
-    let rounds = waits[begin..=end]
-        .iter()
-        .map(|wait| m.interval_ns as f64 / (base_ns + wait));
-    Some(rounds.sum())
+    jain(&got)
 }
 
 /// From the last start of a long flow to the beginning of the first window in which every long flow
@@ -330,50 +413,38 @@ pub fn convergence_ns(r: &Resolved, samples: &Samples) -> Option<u64> {
     Some((k as u64 * m.interval_ns).saturating_sub(from))
 }
 
-/// The least Jain's index of any period without starts and stops, in its second half. Periods shorter
-/// than two windows are left out.
+/// The least Jain's index of any period without starts and stops, in its second half.
 fn least_step_jain(r: &Resolved, samples: &Samples) -> Option<f64> {
+    let step = r.measure.interval_ns;
+    let jains = periods(r, samples).into_iter().filter_map(|p| {
+        let from = p.from_ns + (p.to_ns - p.from_ns) / 2;
+        let (a, b) = (from.div_ceil(step) as usize, (p.to_ns / step) as usize);
+        jain_between(r, samples, &p.flows, a, b)
+    });
+    jains.min_by(f64::total_cmp)
+}
+
+/// The longest time, in round trips, that a period without starts and stops takes until Jain's index stays at [`FAIR`]; none
+/// when one never does, or when there is none with two flows.
+fn longest_jain_settle(r: &Resolved, samples: &Samples) -> Option<f64> {
     let m = &r.measure;
-    let flows: Vec<usize> = samples.delivered.keys().copied().collect();
-    let end = |f: usize| r.flows[f].stop_ns.unwrap_or(r.duration_ns);
-    let mut edges: Vec<u64> = flows
-        .iter()
-        .flat_map(|&f| [r.flows[f].start_ns, end(f)])
-        .collect();
-    edges.sort_unstable();
-    edges.dedup();
-    edges
-        .windows(2)
-        .filter(|w| w[1] - w[0] >= 2 * m.window_ns)
-        .filter_map(|w| {
-            let (from, to) = (w[0] + (w[1] - w[0]) / 2, w[1]);
-            let active: Vec<usize> = flows
-                .iter()
-                .copied()
-                .filter(|&f| {
-                    r.flows[f].work == Work::Long && r.flows[f].start_ns <= w[0] && end(f) >= w[1]
-                })
-                .collect();
-            let shares = r.max_min_bps(&active);
-            let (a, b) = (
-                from.div_ceil(m.interval_ns) as usize,
-                (to / m.interval_ns) as usize,
-            );
-            let got: Vec<f64> = active
-                .iter()
-                .zip(&shares)
-                .filter(|(_, &share)| share > 0.0)
-                .filter_map(|(f, share)| {
-                    let d = &samples.delivered[f];
-                    Some((d.get(b)?.saturating_sub(*d.get(a)?)) as f64 / share)
-                })
-                .collect();
-            if got.len() < 2 {
-                return None;
-            }
-            jain(&got)
-        })
-        .min_by(f64::total_cmp)
+    let trips = RoundTrips::of(r, samples)?;
+    let window = (m.window_ns / m.interval_ns).max(1) as usize;
+    let mut longest = None;
+    for p in periods(r, samples).iter().filter(|p| p.flows.len() > 1) {
+        let first = p.from_ns.div_ceil(m.interval_ns) as usize;
+        let last = ((p.to_ns / m.interval_ns) as usize).checked_sub(window)?;
+        let unfair = |k: &usize| {
+            jain_between(r, samples, &p.flows, *k, *k + window).is_none_or(|jain| jain < FAIR)
+        };
+        let rounds = match (first..=last).rev().find(unfair) {
+            Some(k) if k == last => return None,
+            Some(k) => trips.within(first..=k),
+            None => 0.0,
+        };
+        longest = Some(rounds.max(longest.unwrap_or(0.0)));
+    }
+    longest
 }
 
 /// Slowdowns by size.

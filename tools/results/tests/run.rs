@@ -114,6 +114,10 @@ fn the_metrics_of_a_known_run() {
     // average comes at 0.2 + 0.3 x > 0.45, x = 0.834.
     near(Metric::Convergence, 40.0);
     near(Metric::JainStepMin, 1.0);
+    // From 1 ms on, 0.8 and 0.2 of the line for 50 us: of windows of 100 us the last with an index below 0.98 begins at
+    // 20 us and has 30 us of it: 1/2(0.59² + 0.41²) = 0.969. That is three samples of 10 us.
+    let base_us = r.base_rtt_ns(0) as f64 / 1e3;
+    near(Metric::JainSettle, 30.0 / base_us);
     near(Metric::Throughput, 10.0 * r.efficiency(0));
     near(Metric::RttMean, 10.0);
     assert!(!all.contains_key(&Metric::Completed), "no flow has an end");

@@ -58,6 +58,7 @@ metrics! {
     Jain, "jain", "", 4, "Jain's index of the throughputs of flows that were active in all of the measured time";
     JainShare, "jain_share", "", 4, "Jain's index of throughputs over max-min fair shares";
     JainStepMin, "jain_step_min", "", 4, "the least Jain's index (of throughputs over fair shares) in the second half of any period without starts and stops";
+    JainSettle, "jain_settle", "RTTs", 2, "the longest time from a start or stop until Jain's index (of throughputs over fair shares) stays at 0.98 or above in every window until the next one, in round trips as long as they were at the time";
     Variation, "variation", "", 4, "standard deviation of the flows' throughputs over their mean";
     VariationTime, "variation_time", "", 4, "standard deviation over time of a flow's throughput in windows, over its mean, averaged over the long flows";
     Convergence, "convergence", "us", 1, "from the last start of a long flow to the beginning of the first window in which every long flow has 0.9 of its max-min share";
