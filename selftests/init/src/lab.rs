@@ -43,6 +43,18 @@ pub fn run() -> Result<()> {
     fs::rename(format!("{file}.part"), file).context("write the answer")
 }
 
+/// The first moment in `wait` or later at which the kernel's clock is at a whole millisecond: its timers, its
+/// clock of microseconds and TCP's of milliseconds all turn then, as they do at the simulator's time zero.
+fn next_tick(wait: Duration) -> Result<Instant> {
+    use nix::time::{clock_gettime, ClockId};
+    const TICK_NS: u128 = 1_000_000;
+    let clock = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).context("clock")?);
+    let now = Instant::now();
+    let over = (clock + wait).as_nanos() % TICK_NS;
+    let rest = if over == 0 { 0 } else { TICK_NS - over };
+    Ok(now + wait + Duration::from_nanos(rest as u64))
+}
+
 fn execute(plan: &Plan) -> Result<Answer> {
     use rustix::process::{setrlimit, Resource, Rlimit};
     let files = Rlimit {
@@ -70,7 +82,7 @@ fn execute(plan: &Plan) -> Result<Answer> {
         cable.run(&network, &begins)?;
     }
     lab.warm_up()?;
-    let start = Instant::now() + SETTLE;
+    let start = next_tick(SETTLE)?;
     begins.set(start).ok();
     let senders = conduct::start(plan, &lab, start)?;
     watch::watch(plan, &lab, &senders, start)

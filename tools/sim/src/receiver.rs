@@ -35,6 +35,8 @@ pub struct Receiver {
     pub echo: Echo,
     ecn: Ecn,
     ce: bool,
+    /// The segment at hand is acknowledged at once, because of its marks.
+    urgent: bool,
     /// RFC 3168: the echo that stays.
     ece: bool,
     circuit: bool,
@@ -59,6 +61,7 @@ impl Receiver {
             echo: Echo::default(),
             ecn,
             ce: false,
+            urgent: false,
             ece: false,
             circuit: false,
             due_ns: u64::MAX,
@@ -105,6 +108,7 @@ impl Receiver {
         }
         self.pending += 1;
         let now = filled
+            || std::mem::take(&mut self.urgent)
             || self.quick > 0
             || self.pending >= tcp.ack_every
             || packet.flags & flag::SHORT != 0;
@@ -112,8 +116,10 @@ impl Receiver {
             Answer::Now
         } else {
             if self.due_ns == u64::MAX {
-                self.due_ns =
-                    (now_ns / tcp.tick_ns + tcp.ack_delay_ns.div_ceil(tcp.tick_ns)) * tcp.tick_ns;
+                // Linux holds an ACK back for less than the least timeout, by a tick.
+                let most = (tcp.min_rto_ns.div_ceil(tcp.tick_ns)).max(2) - 1;
+                let ticks = tcp.ack_delay_ns.div_ceil(tcp.tick_ns).min(most);
+                self.due_ns = tcp.wheel(now_ns, ticks);
             }
             Answer::Later
         }
@@ -123,17 +129,23 @@ impl Receiver {
     /// (RFC 8257 §3.2).
     pub fn take_marks(&mut self, packet: &Packet) -> bool {
         let ce = packet.flags & flag::CE != 0;
+        // A sender that has reduced its window may have next to none: its segment does not wait.
+        self.urgent = packet.flags & flag::CWR != 0;
         match self.ecn {
             Ecn::None | Ecn::Notify => false,
             Ecn::Classic => {
-                if packet.flags & flag::CWR != 0 {
+                if self.urgent {
                     self.ece = false;
                 }
-                self.ece |= ce;
+                if ce && !self.ece {
+                    self.ece = true;
+                    self.quick = self.quick.max(2);
+                }
                 false
             }
             Ecn::Each => {
                 let changed = ce != self.ce;
+                self.urgent |= changed;
                 let first = changed && self.pending > 0;
                 if !first {
                     self.ce = ce;

@@ -6,7 +6,7 @@
 //! It counts in segments, not bytes: a message is cut into full-size segments and a rest. Times are ns;
 //! RTTs are differences of a clock with a step, by default the whole microseconds of the kernel's.
 
-use crate::cc::{Control, Cwnd, Growth, UNLIMITED};
+use crate::cc::{Control, Cwnd, Growth, Window, UNLIMITED};
 use crate::histogram::Histogram;
 use crate::packet::{flag, Packet};
 use laws::{Ack, Coverage, Int, Mpd, Path, Record, Wrap};
@@ -43,6 +43,24 @@ pub struct TcpConfig {
     /// Windows below two packets are kept by ACKs, those below one by the time since the last packet, as the papers
     /// have it; otherwise by two packets in flight and pacing, as the kernel does.
     pub published_windows: bool,
+}
+
+/// Places of a level of the kernel's timer wheel, as a power of two, and how much coarser the next one is.
+const WHEEL: (u32, u32) = (6, 3);
+
+impl TcpConfig {
+    /// When a timer ends that is set for `ticks` from now, ns. Linux's timer wheel never lets one end early: at
+    /// the tick after the one that it is set for, and a long one at a multiple of 8, 64 and so on ticks.
+    #[must_use]
+    pub fn wheel(&self, now_ns: u64, ticks: u64) -> u64 {
+        let (places, coarser) = WHEEL;
+        let mut shift = 0;
+        while ticks >= ((1 << places) - 1) << shift && shift < 8 * coarser {
+            shift += coarser;
+        }
+        let at = now_ns / self.tick_ns + ticks;
+        (((at >> shift) + 1) << shift) * self.tick_ns
+    }
 }
 
 impl Default for TcpConfig {
@@ -252,8 +270,12 @@ impl Cut {
     }
 }
 
+/// A unit of TCP's timestamps, ns.
+const TIMESTAMP_NS: u64 = 1_000_000;
+/// Segments of a young connection that are not paced.
+const UNPACED: u32 = 9;
 /// What a socket buffer costs beyond its payload, bytes: its head and descriptors.
-const TRUESIZE: u32 = 1280;
+const TRUESIZE: u32 = 832;
 /// The kernel's `tcp_limit_output_bytes`.
 const OUTPUT_LIMIT: u64 = 4 << 20;
 
@@ -295,7 +317,12 @@ pub struct Sender {
     retrans: u32,
     delivered: u32,
     app_limited: u32,
-    limited: bool,
+    /// Something was sent since nothing more could be.
+    burst: bool,
+    /// The window was full, or else how many segments were in flight at most, before this segment.
+    full: bool,
+    most_out: u32,
+    usage_end: u32,
     /// Segments that the receiver takes beyond `una`.
     window: u32,
     /// Segments of this sender in its host's own port, and whether that is what it waits for.
@@ -304,6 +331,8 @@ pub struct Sender {
     // Pacing.
     pacing: u64,
     next_ns: u64,
+    /// Of a window control, [`Sender::linux_rate`] after the last ACK.
+    rate: u64,
     sent: u32,
     // Loss recovery.
     state: CaState,
@@ -340,6 +369,8 @@ pub struct Sender {
     /// ECN: the next data says that the window was reduced.
     cwr: bool,
     ect: u8,
+    /// ACKs that the law has not been told of.
+    hold: wire::Hold,
     // Facts.
     path: Path,
     /// Its congestion control.
@@ -391,12 +422,16 @@ impl Sender {
             retrans: 0,
             delivered: 1, // The SYN.
             app_limited: 0,
-            limited: false,
+            burst: false,
+            full: false,
+            most_out: 0,
+            usage_end: 0,
             window,
             local: 0,
             throttled: false,
             pacing,
             next_ns: 0,
+            rate: u64::MAX,
             sent: 0,
             state: CaState::Open,
             high: 0,
@@ -426,6 +461,7 @@ impl Sender {
             last_sent_ns: 0,
             cwr: false,
             ect: if ect { flag::ECT } else { 0 },
+            hold: wire::Hold::NONE,
             path,
             control,
             counters: SenderCounters::default(),
@@ -435,6 +471,7 @@ impl Sender {
         if handshake != 0 {
             sender.estimate(handshake, tcp);
             sender.min_rtt_ns = handshake;
+            sender.rate = sender.linux_rate();
         }
         sender
     }
@@ -461,7 +498,9 @@ impl Sender {
                 self.follow(1);
             }
         }
-        if self.nxt == self.written && self.nxt != 0 && self.in_flight() < self.cwnd.packets {
+        // Linux asks before it takes what is written: the first window of every connection counts as one that the
+        // application did not fill.
+        if self.nxt == self.written && self.local == 0 && self.in_flight() < self.cwnd.packets {
             self.app_limited = self.delivered.wrapping_add(self.in_flight()).max(1);
         }
         self.written = self.written.saturating_add(segments);
@@ -556,28 +595,55 @@ impl Sender {
         let again = self.lost > self.retrans && self.find_again();
         let fresh = self.nxt < self.written && self.nxt - self.una < self.window;
         if !again && !fresh {
-            self.limited = false;
+            self.end_burst(false);
             return Next::Wait;
         }
         if self.in_flight() >= self.cwnd.packets {
-            self.limited = true;
+            self.end_burst(true);
             return Next::Wait;
         }
         if self.next_ns > now_ns {
+            self.end_burst(false);
             return Next::At(self.next_ns);
         }
         if self.local > 1
-            && u64::from(self.local) * u64::from(self.cut.mss + TRUESIZE) > self.local_limit()
+            && u64::from(self.local) * u64::from(self.cut.mss + TRUESIZE) >= self.local_limit()
             && self.nxt - self.una > 1
         {
             self.throttled = true;
+            self.end_burst(false);
             return Next::Wait;
         }
+        self.burst = true;
         let seq = if again { self.hint } else { self.nxt };
         Next::Send(self.transmit(seq, now_ns, tcp))
     }
 
-    /// The pacing rate that Linux computes for a window control, bytes per second, also when it does not pace.
+    /// No more can be sent at present. Takes note of how much of the window is used, as Linux does: that it was full
+    /// counts until a window later.
+    #[inline]
+    fn end_burst(&mut self, full: bool) {
+        if !full && !self.burst {
+            return;
+        }
+        self.burst = false;
+        let out = self.nxt - self.una;
+        if full || self.una >= self.usage_end || !self.full && out > self.most_out {
+            self.full = full;
+            self.most_out = out;
+            self.usage_end = self.nxt;
+        }
+    }
+
+    /// Whether the window is what limits the sender; in slow start also when half of it is used.
+    fn is_limited(&self) -> bool {
+        self.full
+            || self.cwnd.packets < self.cwnd.ssthresh
+                && u64::from(self.cwnd.packets) < 2 * u64::from(self.most_out)
+    }
+
+    /// The pacing rate that Linux computes for a window control, bytes per second, also when it does not pace: at the
+    /// end of every ACK.
     fn linux_rate(&self) -> u64 {
         let percent = if self.cwnd.packets < self.cwnd.ssthresh / 2 {
             200
@@ -595,7 +661,7 @@ impl Sender {
     /// least two segments.
     fn local_limit(&self) -> u64 {
         let rate = match &self.control {
-            Control::Window(_) => self.linux_rate(),
+            Control::Window(_) => self.rate,
             _ => self.pacing,
         };
         (rate >> 10).clamp(2 * u64::from(self.cut.mss + TRUESIZE), OUTPUT_LIMIT)
@@ -658,7 +724,9 @@ impl Sender {
             if self.undo {
                 self.undo_left += 1;
             }
-            flags = flag::RETRANS; // RFC 3168: what is sent again cannot be marked.
+            // RFC 3168: what is sent again cannot be marked. DCTCP's can.
+            let dctcp = matches!(self.control, Control::Window(Window::Dctcp(_)));
+            flags = flag::RETRANS | if dctcp { self.ect } else { 0 };
         }
         if payload != self.cut.mss {
             flags |= flag::SHORT;
@@ -690,7 +758,8 @@ impl Sender {
         self.ring = ring;
     }
 
-    /// As TCP's own pacing: what was missed counts for up to half a packet, the first ten are free.
+    /// As TCP's own pacing: what was missed counts for up to half a packet, the first nine are free (Linux asks
+    /// whether ten were sent when it has counted the one at hand).
     #[inline]
     fn pace(&mut self, payload: u32, now_ns: u64) {
         let prior = self.next_ns;
@@ -698,7 +767,7 @@ impl Sender {
         if self.pacing == u64::MAX {
             return;
         }
-        if self.sent < 10 {
+        if self.sent < UNPACED {
             self.sent += 1;
             return;
         }
@@ -739,7 +808,8 @@ impl Sender {
             self.backoff = 0;
         }
         self.rtt(now_ns, &sample, tcp);
-        if self.app_limited != 0 && self.delivered.wrapping_sub(self.app_limited) < 1 << 31 {
+        let beyond = self.delivered.wrapping_sub(self.app_limited);
+        if self.app_limited != 0 && beyond != 0 && beyond < 1 << 31 {
             self.app_limited = 0;
         }
         let delivered = self.delivered.wrapping_sub(prior_delivered);
@@ -747,6 +817,7 @@ impl Sender {
         if self.probing && input.ack >= self.probe_end {
             self.probing = false;
         }
+        let growth = self.tell(now_ns, input, &sample, delivered, ce, tcp);
         let dubious = !blocks.is_empty() || input.ece || self.state != CaState::Open || input.dsack;
         let mut fresh_losses = 0;
         if dubious {
@@ -760,6 +831,7 @@ impl Sender {
             delivered,
             ce,
             fresh_losses,
+            growth,
             tcp,
         );
         if self.nxt == self.una {
@@ -826,8 +898,14 @@ impl Sender {
             sample.reordered = true;
         }
         if ever {
-            sample.retransmitted |= !sack;
+            if !sack {
+                sample.retransmitted = true;
+                sample.again_ns = sample.again_ns.max(s.sent_ns);
+            }
         } else if sack {
+            if !sample.sacked {
+                sample.first_sacked_ns = s.sent_ns;
+            }
             sample.last_sacked_ns = s.sent_ns;
             sample.sacked = true;
         } else {
@@ -863,7 +941,9 @@ impl Sender {
             let rtt = now - self.clock(sample.first_ns, tcp);
             self.estimate(rtt, tcp);
         } else if sample.sacked {
-            let rtt = now - self.clock(sample.last_sacked_ns, tcp);
+            let rtt = now - self.clock(sample.first_sacked_ns, tcp);
+            self.estimate(rtt, tcp);
+        } else if let Some(rtt) = Self::echoed_rtt(now_ns, sample, tcp) {
             self.estimate(rtt, tcp);
         }
         if let Some(rtt) = self.sample_rtt(now_ns, sample, tcp) {
@@ -885,9 +965,18 @@ impl Sender {
         } else if sample.acked && !sample.retransmitted {
             sample.last_ns
         } else {
-            return None;
+            return Self::echoed_rtt(now_ns, sample, tcp).map(|rtt| rtt as u32);
         };
         Some((now - self.clock(sent, tcp)).clamp(1, u64::from(u32::MAX)) as u32)
+    }
+
+    /// The RTT of a segment that was sent again: by the timestamp that its ACK brings back, in the milliseconds that
+    /// Linux counts there, and never none.
+    fn echoed_rtt(now_ns: u64, sample: &Sample, tcp: &TcpConfig) -> Option<u64> {
+        (tcp.timestamps && sample.retransmitted).then(|| {
+            let ms = now_ns / TIMESTAMP_NS - sample.again_ns / TIMESTAMP_NS;
+            ms.clamp(1, 4000) * TIMESTAMP_NS
+        })
     }
 
     /// RFC 6298 as the kernel has it: the variance never below the least timeout.
@@ -906,7 +995,9 @@ impl Sender {
         if self.srtt_ns == 0 {
             return tcp.initial_rto_ns << self.backoff.min(6);
         }
-        (self.srtt_ns + self.rttvar_ns)
+        // Whole ticks, which double.
+        let ticks = (self.srtt_ns + self.rttvar_ns).div_ceil(tcp.tick_ns);
+        (ticks * tcp.tick_ns)
             .saturating_mul(1 << self.backoff.min(10))
             .min(120_000_000_000)
     }
@@ -924,7 +1015,8 @@ impl Sender {
         let next = self.detect(now_ns);
         let found = self.lost - before;
         if matches!(self.state, CaState::Recovery | CaState::Loss | CaState::Cwr)
-            && (self.una >= self.high
+            // The mark is answered when a segment beyond is acknowledged: one that could say so.
+            && (self.una >= self.high + u32::from(self.state == CaState::Cwr)
                 || (self.state != CaState::Cwr && self.undo && self.undo_left == 0 && input.dsack))
         {
             self.leave(input.dsack);
@@ -946,8 +1038,8 @@ impl Sender {
             CaState::Recovery | CaState::Loss => {}
         }
         if let Some(at) = next {
-            let tick = tcp.tick_ns;
-            let at = (at.div_ceil(tick) + 2) * tick;
+            // TCP_TIMEOUT_MIN_US is two milliseconds.
+            let at = Self::ticks(now_ns, at.saturating_sub(now_ns) + 2_000_000, tcp);
             if self.timer != Timer::Rto || at < self.due_ns {
                 self.timer = Timer::Reorder;
                 self.due_ns = at;
@@ -1052,8 +1144,8 @@ impl Sender {
         let reducing = self.state == CaState::Cwr;
         if !reducing {
             self.begin_reduction(true);
-        } else {
-            self.high = self.nxt;
+        } else if let Control::Window(w) = &mut self.control {
+            w.on_loss(&mut self.cwnd);
         }
         self.undo = true;
         self.undo_left = 0;
@@ -1094,6 +1186,41 @@ impl Sender {
         self.undo = false;
     }
 
+    /// Tells a window control of an ACK, before TCP's state follows it: what it learns from it counts for a
+    /// reduction that the same ACK brings.
+    fn tell(
+        &mut self,
+        now_ns: u64,
+        input: &AckIn<'_>,
+        sample: &Sample,
+        delivered: u32,
+        ce: u32,
+        tcp: &TcpConfig,
+    ) -> Growth {
+        if !matches!(self.control, Control::Window(_)) {
+            return Growth::default();
+        }
+        let rtt_ns = self.sample_rtt(now_ns, sample, tcp).unwrap_or(0);
+        let bursts_us = 4 * GSO_BYTES * 1_000_000 / self.rate.max(1);
+        let growth = Growth {
+            now_ns,
+            acked: delivered,
+            delivered,
+            ce,
+            rtt_us: (rtt_ns / 1000).max(u32::from(rtt_ns != 0)),
+            min_rtt_us: (self.min_rtt_ns / 1000).min(u64::from(u32::MAX)) as u32,
+            una: self.una,
+            nxt: self.nxt,
+            limited: false,
+            circuit: input.circuit,
+            bursts_us: bursts_us.min(1000) as u32,
+        };
+        if let Control::Window(w) = &mut self.control {
+            w.on_ack(&mut self.cwnd, &growth);
+        }
+        growth
+    }
+
     #[expect(clippy::too_many_arguments, reason = "what one ACK said, used once")]
     fn control_ack(
         &mut self,
@@ -1104,38 +1231,21 @@ impl Sender {
         delivered: u32,
         ce: u32,
         losses: u32,
+        mut growth: Growth,
         tcp: &TcpConfig,
     ) {
         let rtt_ns = self.sample_rtt(now_ns, sample, tcp).unwrap_or(0);
         let in_flight = self.in_flight();
-        let bursts_us = match self.control {
-            Control::Window(_) => 4 * GSO_BYTES * 1_000_000 / self.linux_rate().max(1),
-            _ => 0,
-        };
+        growth.limited = self.is_limited();
         match &mut self.control {
             Control::Window(w) => {
-                let growth = Growth {
-                    now_ns,
-                    acked: self.una - prior_una,
-                    delivered,
-                    ce,
-                    rtt_us: (rtt_ns / 1000).max(u32::from(rtt_ns != 0)),
-                    min_rtt_us: (self.min_rtt_ns / 1000).min(u64::from(u32::MAX)) as u32,
-                    una: self.una,
-                    nxt: self.nxt,
-                    limited: self.limited
-                        || self.cwnd.packets < self.cwnd.ssthresh
-                            && in_flight + delivered >= self.cwnd.packets / 2,
-                    circuit: input.circuit,
-                    bursts_us: bursts_us.min(1000) as u32,
-                };
-                w.on_ack(&mut self.cwnd, &growth);
                 if matches!(self.state, CaState::Cwr | CaState::Recovery) {
                     self.reduce(delivered, losses, self.una > prior_una);
                 } else if self.una > prior_una {
                     let (cwnd, w) = (&mut self.cwnd, w);
                     w.grow(cwnd, &growth);
                 }
+                self.rate = self.linux_rate();
             }
             Control::Rate(rate) => {
                 rate.on_ack(
@@ -1146,9 +1256,14 @@ impl Sender {
                 self.pacing = rate.rate();
             }
             _ => {
-                let short = self.cut.bytes(prior_una, self.una)
-                    != u64::from(delivered) * u64::from(self.cut.mss);
+                let bytes = self.cut.bytes(prior_una, self.una);
+                let short = bytes != u64::from(delivered) * u64::from(self.cut.mss);
                 let newest = sample.newest;
+                // A lone segment that is shorter than the MSS of the path, if by no more than its telemetry: Linux
+                // takes it that its ACK was held back.
+                let delayed = delivered == 1
+                    && bytes < u64::from(self.path.mss)
+                    && newest.is_some_and(|n| n.delivered.wrapping_add(1) == self.delivered);
                 let retrans = newest.is_some_and(|n| n.flags & mark::EVER != 0);
                 let mut records = [Record::default(); wire::stack::MAX_SLOTS];
                 let int = match input.telemetry {
@@ -1178,7 +1293,7 @@ impl Sender {
                         Int::Stack(&records[..n.min(records.len())], wrap)
                     }
                 };
-                let ack = Ack {
+                let mut ack = Ack {
                     now_ns,
                     rtt_ns,
                     acked: delivered,
@@ -1187,11 +1302,18 @@ impl Sender {
                     in_flight,
                     ce,
                     app_limited: newest.is_some_and(|n| n.flags & mark::APP_LIMITED != 0),
-                    full_size: delivered != 0 && !short && !retrans,
+                    full_size: delivered != 0 && !short && !retrans && !delayed,
                     int,
                 };
-                if self.control.on_ack(&ack) {
-                    self.pacing = self.control.pacing_rate();
+                // An ACK without telemetry waits for the next one that has some, for a round trip.
+                let fresh = !matches!(ack.int, Int::None);
+                let (sum, prior) = (ack.delivered, ack.prior_delivered);
+                let all = self.hold.ack(fresh, ack.acked, ack.ce, sum, prior);
+                if let Some((acked, ce)) = all {
+                    (ack.acked, ack.ce) = (acked, ce);
+                    if self.control.on_ack(&ack) {
+                        self.pacing = self.control.pacing_rate();
+                    }
                 }
                 // At least one retransmission may leave now, however far the window has fallen.
                 let least = if losses == 0 { 1 } else { ack.in_flight + 1 };
@@ -1266,7 +1388,7 @@ impl Sender {
     // --- Timers ----------------------------------------------------------------------------------------
 
     fn ticks(now_ns: u64, ns: u64, tcp: &TcpConfig) -> u64 {
-        (now_ns / tcp.tick_ns + ns.div_ceil(tcp.tick_ns)) * tcp.tick_ns
+        tcp.wheel(now_ns, ns.div_ceil(tcp.tick_ns))
     }
 
     fn arm(&mut self, now_ns: u64, tcp: &TcpConfig) {
@@ -1282,7 +1404,7 @@ impl Sender {
             let more = if self.nxt - self.una == 1 {
                 tcp.min_rto_ns
             } else {
-                2 * tcp.tick_ns
+                2_000_000 // TCP_TIMEOUT_MIN_US
             };
             let pto = (2 * self.srtt_ns + more).min(rto);
             self.timer = Timer::Probe;
@@ -1390,7 +1512,9 @@ struct Newest {
 struct Sample {
     first_ns: u64,
     last_ns: u64,
+    first_sacked_ns: u64,
     last_sacked_ns: u64,
+    again_ns: u64,
     acked: bool,
     sacked: bool,
     retransmitted: bool,
@@ -1403,7 +1527,9 @@ impl Default for Sample {
         Self {
             first_ns: u64::MAX,
             last_ns: 0,
+            first_sacked_ns: 0,
             last_sacked_ns: 0,
+            again_ns: 0,
             acked: false,
             sacked: false,
             retransmitted: false,

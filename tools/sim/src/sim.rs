@@ -1285,17 +1285,14 @@ impl Sim {
         let (tcp, now_ns) = (self.tcp, self.now / NS);
         let channel = &mut self.channels[c as usize];
         let spec = &self.specs[channel.spec as usize];
-        let reserve = channel
-            .format
-            .map_or(0, |f| u32::from(f.reserve(tcp.timestamps)));
-        let overhead = packet::headers(tcp.timestamps) + reserve + 24;
         let path = Path {
             line_rate: channel.line_rate,
             base_rtt_ns: channel.base_rtt_ns,
             handshake_rtt_ns,
             clock_ns: tcp.clock_ns.min(u64::from(u16::MAX)) as u16,
-            mss: channel.cut.mss as u16,
-            overhead: overhead as u16,
+            // What the kernel goes by does not know of options that eBPF adds.
+            mss: self.mss_base as u16,
+            overhead: (packet::headers(tcp.timestamps) + 24) as u16,
             hops: 0, // As the modules have it: TCP does not tell them.
         };
         let ect = channel.ecn != Ecn::None;

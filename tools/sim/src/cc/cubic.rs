@@ -19,8 +19,8 @@ const RENO_EIGHTHS: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 const HYSTART_LOW: u32 = 16;
 /// RTT samples per round that HyStart looks at.
 const HYSTART_SAMPLES: u32 = 8;
-/// ACKs no further apart are a train, ns: 2 ms.
-const TRAIN_NS: u64 = 2_000_000;
+/// ACKs no further apart are a train, us.
+const TRAIN_US: u64 = 2000;
 /// Linux counts CUBIC's time in ticks (HZ = 1000).
 const TICK_NS: u64 = 1_000_000;
 /// A window that does not change is looked at again after so many of them.
@@ -69,8 +69,9 @@ pub struct Cubic {
     min_rtt_us: u32,
     // HyStart.
     round_end: u32,
-    round_start_ns: u64,
-    last_ack_ns: u64,
+    /// By TCP's clock, which counts whole us.
+    round_start_us: u64,
+    last_ack_us: u64,
     samples: u32,
     round_rtt_us: u32,
     found: bool,
@@ -94,8 +95,8 @@ impl Cubic {
             per_tick: 0,
             min_rtt_us: 0,
             round_end: 0,
-            round_start_ns: 0,
-            last_ack_ns: 0,
+            round_start_us: 0,
+            last_ack_us: 0,
             samples: 0,
             round_rtt_us: u32::MAX,
             found: false,
@@ -121,8 +122,8 @@ impl Cubic {
     }
 
     fn begin_round(&mut self, g: &Growth) {
-        self.round_start_ns = g.now_ns;
-        self.last_ack_ns = g.now_ns;
+        self.round_start_us = g.now_ns / 1000;
+        self.last_ack_us = self.round_start_us;
         self.round_end = g.nxt;
         self.round_rtt_us = u32::MAX;
         self.samples = 0;
@@ -138,10 +139,11 @@ impl Cubic {
             return;
         }
         // A train of ACKs as long as half the RTT, and what bursts add to it: the path is full.
-        if g.now_ns - self.last_ack_ns <= TRAIN_NS {
-            self.last_ack_ns = g.now_ns;
-            let threshold = (u64::from(self.min_rtt_us) + u64::from(g.bursts_us)) * 1000 / 2;
-            if g.now_ns - self.round_start_ns > threshold {
+        let now_us = g.now_ns / 1000;
+        if now_us - self.last_ack_us <= TRAIN_US {
+            self.last_ack_us = now_us;
+            let threshold = (u64::from(self.min_rtt_us) + u64::from(g.bursts_us)) / 2;
+            if now_us - self.round_start_us > threshold {
                 self.found = true;
             }
         }

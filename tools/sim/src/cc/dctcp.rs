@@ -39,8 +39,6 @@ pub struct Dctcp {
     round_end: u32,
     delivered: u32,
     ce: u32,
-    /// A round has begun.
-    begun: bool,
 }
 
 impl Dctcp {
@@ -53,26 +51,23 @@ impl Dctcp {
             round_end: 0,
             delivered: 0,
             ce: 0,
-            begun: false,
         }
     }
 
     pub(super) fn on_ack(&mut self, g: &Growth) {
         self.delivered += g.delivered;
         self.ce += g.ce;
-        if self.begun && g.una.wrapping_sub(self.round_end) >= 1 << 31 {
+        // The first ACK ends a round that began before anything was sent.
+        if g.una.wrapping_sub(self.round_end) >= 1 << 31 {
             return;
         }
-        if self.begun {
-            let decay = self.alpha >> self.config.shift_g;
-            self.alpha -= if decay == 0 { self.alpha } else { decay };
-            if self.ce != 0 {
-                let share = (u64::from(self.ce) << (10 - self.config.shift_g.min(10)))
-                    / u64::from(self.delivered.max(1));
-                self.alpha = (self.alpha + share as u32).min(ONE);
-            }
+        let decay = self.alpha >> self.config.shift_g;
+        self.alpha -= if decay == 0 { self.alpha } else { decay };
+        if self.ce != 0 {
+            let share = (u64::from(self.ce) << (10 - self.config.shift_g.min(10)))
+                / u64::from(self.delivered.max(1));
+            self.alpha = (self.alpha + share as u32).min(ONE);
         }
-        self.begun = true;
         self.round_end = g.nxt;
         (self.delivered, self.ce) = (0, 0);
     }
@@ -83,5 +78,37 @@ impl Dctcp {
         }
         let cut = (u64::from(cwnd.packets) * u64::from(self.alpha)) >> 11;
         (cwnd.packets - cut as u32).max(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_ack_ends_a_round() {
+        let mut c = Dctcp::new(Config::default());
+        let mut ack = |una, nxt, ce| {
+            c.on_ack(&Growth {
+                una,
+                nxt,
+                delivered: 2,
+                ce,
+                ..Growth::default()
+            });
+            c.alpha
+        };
+        assert_eq!(ack(2, 10, 0), ONE - ONE / 16);
+        assert_eq!(ack(4, 12, 2), ONE - ONE / 16);
+        // Two of eight delivered in this round are marked: a sixteenth of a quarter more.
+        assert_eq!(ack(6, 14, 0), 960);
+        assert_eq!(ack(8, 16, 0), 960);
+        let cwnd = Cwnd {
+            packets: 100,
+            count: 0,
+            ssthresh: 100,
+        };
+        assert_eq!(ack(10, 18, 0), 960 - 60 + 2 * 64 / 8);
+        assert_eq!(c.ssthresh(&cwnd, false), 100 - ((100 * 916) >> 11));
     }
 }

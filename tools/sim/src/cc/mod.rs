@@ -250,7 +250,7 @@ impl Control {
 pub struct Growth {
     /// Now, ns.
     pub now_ns: u64,
-    /// Packets newly acknowledged in order.
+    /// Packets newly delivered, by which the window may grow.
     pub acked: u32,
     /// Packets newly delivered, in order or not, and of those the marked ones.
     pub delivered: u32,
@@ -359,6 +359,13 @@ impl Window {
             Self::Dctcp(c) => c.ssthresh(cwnd, loss),
             Self::Cubic(c) => c.ssthresh(cwnd),
             Self::ReTcp(c) => c.ssthresh(cwnd),
+        }
+    }
+
+    /// A loss while the window is being reduced for marks: DCTCP alone answers it as well.
+    pub fn on_loss(&self, cwnd: &mut Cwnd) {
+        if let Self::Dctcp(c) = self {
+            cwnd.ssthresh = c.ssthresh(cwnd, true);
         }
     }
 
