@@ -171,3 +171,34 @@ fn the_tenth_segment_is_paced() {
     assert_eq!(sent, 10);
     assert!(next.is_some_and(|at| at > 0), "the eleventh waits");
 }
+
+#[test]
+fn no_window_grows_in_its_first_round() {
+    // The first write finds nothing to send: what it sends counts as all that the application had. The hop says
+    // of itself that it is all but idle.
+    let tcp = TcpConfig::default();
+    let spec = Spec::powertcp(&theta_powertcp::Config::default()).unwrap();
+    let mut s = sender(&spec, &tcp);
+    let first = s.cwnd();
+    let (mut now, mut seq) = (0, 0);
+    for round in 0..8 {
+        let (sent, _) = send(&mut s, now, &tcp);
+        now += 22_000;
+        for _ in 0..sent {
+            (seq, now) = (seq + 1, now + 1000);
+            let hop = wire::bottleneck::Record {
+                tx_bytes: seq * 100,
+                ts_ns: now as u32,
+                speed: wire::Speed::from_mbps(10_000),
+                ..wire::bottleneck::Record::default()
+            };
+            let mut input = ack(seq, false);
+            input.telemetry = Some(wire::Telemetry::Bottleneck(hop, wire::mpd::Missing::NONE));
+            s.on_ack(now, &input, &tcp);
+        }
+        if round == 0 {
+            assert!(s.cwnd() <= first, "{} from {first}", s.cwnd());
+        }
+    }
+    assert!(s.cwnd() > first, "{} from {first}", s.cwnd());
+}

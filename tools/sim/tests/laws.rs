@@ -3,8 +3,10 @@
 
 mod net;
 
+use fathom_sim::cc::Spec;
 use fathom_sim::sim::Work;
 use fathom_sim::time::{MS, US};
+use laws::swift;
 use net::*;
 
 /// One flow fills a link, with every congestion control.
@@ -143,11 +145,19 @@ fn poseidon_keeps_the_victim_and_swift_does_not() {
 fn the_path_of_acks_matters_to_swift_alone() {
     let share = |name: &str, others: usize| {
         let (mut net, line, a, b) = dumbbell(1 + others, 10, 10, 2 * US);
-        let cc = net.spec(law(name, 20));
-        let cubic = net.spec(law(name, 20));
+        // One target for all, as published: what flows that begin together learn has a queue in it.
+        let spec = match name {
+            "swift" => Spec::swift(&swift::Config {
+                base_target_ns: 40_000,
+                ..swift::Config::default()
+            })
+            .unwrap(),
+            _ => law(name, 20),
+        };
+        let cc = net.spec(spec);
         net.flow(cc, format_of(name), a[0], b[0], 0, Work::Long);
         for i in 1..=others {
-            net.flow(cubic, format_of(name), b[i], a[i], 0, Work::Long);
+            net.flow(cc, format_of(name), b[i], a[i], 0, Work::Long);
         }
         let mut sim = net.sim();
         let (rates, ..) = measure(&mut sim, line, 20 * MS, 50 * MS, 1);
