@@ -66,9 +66,10 @@ const NONE: u32 = u32::MAX;
 const UNSET: u8 = 0;
 const GUESSED: u8 = 1;
 const LEARNED: u8 = 2;
-const DRAINING: u8 = 3;
-const MEASURING: u8 = 4;
-const GIVEN: u8 = 5;
+const GIVEN: u8 = 3;
+// From here on the flow holds back.
+const DRAINING: u8 = 4;
+const MEASURING: u8 = 5;
 
 /// The estimator of one flow.
 #[repr(C)]
@@ -145,7 +146,7 @@ impl BaseRtt {
     #[inline]
     #[must_use]
     pub fn draining(&self) -> bool {
-        self.phase == DRAINING || self.phase == MEASURING
+        self.phase >= DRAINING
     }
 
     /// What a flow with a window of `cwnd` may use at the moment: all of it, or while draining a
@@ -182,11 +183,20 @@ impl BaseRtt {
         rtt_ns < self.round_min_ns && self.on_less(rtt_ns, full_size)
     }
 
-    /// Whether [`BaseRtt::on_sample`] would have something to do.
-    #[inline]
+    /// Whether [`BaseRtt::on_sample`] would change no more than the minimum of the round, for which
+    /// [`BaseRtt::note`] does, too.
+    #[inline(always)]
     #[must_use]
-    pub fn wants(&self, rtt_ns: u32) -> bool {
-        rtt_ns < self.round_min_ns
+    pub fn only_notes(&self, rtt_ns: u32) -> bool {
+        rtt_ns >= self.round_min_ns || (rtt_ns > self.min_ns && self.phase >= LEARNED)
+    }
+
+    /// A round-trip time that [`BaseRtt::only_notes`] is true for.
+    #[inline(always)]
+    pub fn note(&mut self, rtt_ns: u32, full_size: impl FnOnce() -> bool) {
+        if rtt_ns < self.round_min_ns && full_size() {
+            self.round_min_ns = rtt_ns;
+        }
     }
 
     /// The least sample of a round so far.

@@ -102,7 +102,10 @@ impl PowerTcp {
         let voltage = i
             .link_time(i.qlen_bytes, self.theta.inverse_tau)
             .wrapping_add(1 << LINK_TIME_SHIFT);
-        let norm = current.saturating_mul(voltage);
+        let norm = match current.checked_mul(voltage) {
+            Some(norm) => norm,
+            None => u64::MAX,
+        };
         if norm >= most.norm {
             Power {
                 norm,
@@ -113,6 +116,16 @@ impl PowerTcp {
         }
     }
 
+    /// The same where speed does not matter.
+    fn largest_rarely(&self, waits: bool) -> impl Fn(Power, &Interval) -> Power + '_ {
+        move |most, interval| self.larger_rarely(most, interval, waits)
+    }
+
+    #[inline(never)]
+    fn larger_rarely(&self, most: Power, i: &Interval, waits: bool) -> Power {
+        self.larger(most, i, waits)
+    }
+
     /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path.
     #[inline(never)]
     fn norm_power(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>, waits: bool) -> Power {
@@ -120,13 +133,13 @@ impl PowerTcp {
             (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
             (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
             (Some(hops), Int::Stack(records, wrap)) => {
-                let (now_ns, fold) = (ack.now_ns as u32, self.largest(waits));
+                let (now_ns, fold) = (ack.now_ns as u32, self.largest_rarely(waits));
                 return hops.any_stack(records, *wrap, now_ns, Power::default(), fold);
             }
             _ => None,
         };
         interval.map_or_else(Power::default, |interval| {
-            self.larger(Power::default(), &interval, waits)
+            self.larger_rarely(Power::default(), &interval, waits)
         })
     }
 
@@ -155,6 +168,12 @@ impl PowerTcp {
         theta.sample = towards(stage, cwnd) as u64;
     }
 
+    /// The same where speed does not matter.
+    #[inline(never)]
+    fn smooth_rarely(&mut self, power: Power) {
+        self.smooth(power);
+    }
+
     /// More is in flight than the window allows: the sender waits, as do others that met the same
     /// queue, and the load of the link is not that of their windows. What is in flight is all the
     /// same known, and what the path holds altogether is its voltage: the flow's part of a BDP is
@@ -165,7 +184,7 @@ impl PowerTcp {
         self.begin(params, ack);
         self.theta.power = 0;
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth(power);
+        self.smooth_rarely(power);
         if self
             .theta
             .window
@@ -176,7 +195,7 @@ impl PowerTcp {
         }
         let theta = &mut self.theta;
         theta.old_cwnd = (u64::from(ack.in_flight) << CWND_SHIFT).min(MAX_CWND);
-        let cwnd = theta.eq_7(params);
+        let cwnd = theta.eq_7_rarely(params);
         theta.set_cwnd(params, ack, cwnd, true);
         self.forget_old();
         true
@@ -188,21 +207,8 @@ impl PowerTcp {
         let theta = &self.theta;
         theta.flags & (INT_NOW | FLAG_GENTLE) == INT_NOW
             && theta.window.uneventful(ack)
-            && !theta.base.wants(ack.rtt_ns)
+            && theta.base.only_notes(ack.rtt_ns)
             && !theta.waits(ack)
-    }
-
-    /// A steady ACK with a single record, or with what is rarer.
-    #[inline(never)]
-    fn single_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
-        let Some((record, wrap)) = ack.int.single() else {
-            return self.any_ack(params, Some(hops), ack);
-        };
-        let Some(interval) = hops.advance(record, wrap, ack.now_ns) else {
-            return self.any_ack(params, Some(hops), ack);
-        };
-        let power = self.larger(Power::default(), &interval, false);
-        self.steady_ack(params, ack, power)
     }
 
     /// A steady ACK with a stack of the wire's own format.
@@ -215,9 +221,9 @@ impl PowerTcp {
         records: &[Record],
     ) -> bool {
         match hops.next_stack(records, ack.now_ns as u32, self.largest(false)) {
-            Ok(power) => self.steady_ack(params, ack, power),
+            Ok(power) => self.steady_ack(params, ack, power, || ack.full_size),
             Err(Some(most)) => self.changed_stack(params, ack, most, hops),
-            Err(None) => self.any_ack(params, Some(hops), ack),
+            Err(None) => self.rare_ack(params, Some(hops), ack),
         }
     }
 
@@ -236,13 +242,20 @@ impl PowerTcp {
             return self.unmeasured(params, ack);
         };
         let now_ns = ack.now_ns as u32;
-        let power = hops.any_stack(records, wrap, now_ns, most, self.largest(false));
+        let power = hops.any_stack(records, wrap, now_ns, most, self.largest_rarely(false));
         self.take(params, ack, power)
     }
 
     /// A measurement and nothing else.
     #[inline(always)]
-    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
+    fn steady_ack(
+        &mut self,
+        params: &Params,
+        ack: &Ack<'_>,
+        power: Power,
+        full_size: impl FnOnce() -> bool,
+    ) -> bool {
+        self.theta.base.note(ack.rtt_ns, full_size);
         self.theta.flags |= MEASURED;
         self.smooth(power);
         let cwnd = self.theta.eq_7(params);
@@ -252,7 +265,7 @@ impl PowerTcp {
 
     /// Any ACK, whatever it brings.
     #[inline(never)]
-    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn rare_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         if !self.started() {
             return false;
         }
@@ -277,7 +290,7 @@ impl PowerTcp {
             return true;
         }
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth(power);
+        self.smooth_rarely(power);
         if self
             .theta
             .window
@@ -287,7 +300,7 @@ impl PowerTcp {
             return true;
         }
         let theta = &mut self.theta;
-        let mut cwnd = theta.eq_7(params);
+        let mut cwnd = theta.eq_7_rarely(params);
         if theta.flags & FLAG_GENTLE != 0 {
             if theta.power < GENTLE_END {
                 let acked = u64::from(ack.acked) << CWND_SHIFT;
@@ -305,7 +318,7 @@ impl PowerTcp {
     #[inline(never)]
     fn unmeasured(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
         if !self.has_int() {
-            return self.theta.on_ack(params, None, ack);
+            return self.theta.any_ack(params, None, ack);
         }
         let ended = self.begin(params, ack);
         let theta = &mut self.theta;
@@ -373,11 +386,10 @@ impl PowerTcp {
         }
         let theta = &mut self.theta;
         let rtt_ns = u64::from(ack.rtt_ns);
-        let most_rtt_ns = u64::from(theta.base.tau_ns()) << 5;
-        if !ack.full_size || all_ns >= rtt_ns || rtt_ns >= most_rtt_ns {
+        if !ack.full_size || all_ns >= rtt_ns {
             return;
         }
-        // Below 2^61.
+        // Beyond 256 τ, which no power reaches, it wraps, and is of no use either way.
         let voltage = (most_ns.wrapping_mul(theta.inverse_tau) >> 32) as u32;
         let voltage = voltage.wrapping_add(POWER_ONE);
         if theta.power.abs_diff(voltage) > voltage >> REST_SHIFT {
@@ -438,18 +450,35 @@ impl Law for PowerTcp {
     }
 
     #[inline]
-    fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         // No call comes between here, so that no register need be saved for what is soon done.
-        if !self.steady(ack) {
-            return self.any_ack(params, hops, ack);
-        }
         match (hops, &ack.int) {
-            (Some(hops), Int::Stack(records @ [_, _, ..], wrap)) if wrap.is_stack() => {
+            (Some(hops), Int::Stack(records @ [_, _, ..], wrap))
+                if wrap.is_stack() && self.steady(ack) =>
+            {
                 self.stack_ack(params, hops, ack, records)
             }
-            (Some(hops), _) => self.single_ack(params, hops, ack),
-            (None, _) => self.unmeasured(params, ack),
+            (hops, _) => self.rare_ack(params, hops, ack),
         }
+    }
+
+    #[inline(always)]
+    fn quick_ack(
+        &mut self,
+        params: &Params,
+        hops: Option<&mut HopHistory>,
+        ack: &Ack<'_>,
+        full_size: impl FnOnce() -> bool,
+    ) -> Option<bool> {
+        let (Some(hops), Some((record, wrap))) = (hops, ack.int.single()) else {
+            return None;
+        };
+        if !self.steady(ack) {
+            return None;
+        }
+        let interval = hops.advance(record, wrap, ack.now_ns)?;
+        let power = self.larger(Power::default(), &interval, false);
+        Some(self.steady_ack(params, ack, power, full_size))
     }
 
     #[inline]
