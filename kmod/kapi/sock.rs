@@ -358,7 +358,7 @@ impl RateSample {
     /// The same in nanoseconds when that is not zero and fits 32 bits.
     #[inline(always)]
     pub fn rtt_ns(&self) -> Option<NonZeroU32> {
-        const NS: NonZeroU32 = NonZeroU32::new(1000).unwrap();
+        const NS: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
         const MOST_US: u64 = u32::MAX as u64 / 1000;
         let us = self.0.rtt_us as u64;
         if us.wrapping_sub(1) >= MOST_US {

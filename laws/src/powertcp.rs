@@ -102,10 +102,7 @@ impl PowerTcp {
         let voltage = i
             .link_time(i.qlen_bytes, self.theta.inverse_tau)
             .wrapping_add(1 << LINK_TIME_SHIFT);
-        let norm = match current.checked_mul(voltage) {
-            Some(norm) => norm,
-            None => u64::MAX,
-        };
+        let norm = current.saturating_mul(voltage);
         if norm >= most.norm {
             Power {
                 norm,
