@@ -11,11 +11,7 @@
 
 use crate::{
     laws::{law::MAX_HOPS, Coverage, Int, Mpd, Record, Wrap},
-    wire::{
-        bottleneck,
-        mpd::{EchoWord, Missing, Word},
-        speed, stack, Format, Sample, Telemetry,
-    },
+    wire::{bottleneck, mpd::Missing, speed, stack, Sample, Telemetry},
 };
 
 /// Time per byte of every speed that the formats can name.
@@ -82,39 +78,8 @@ pub(crate) fn bottleneck(sample: &Sample) -> Int<'static> {
     }
 }
 
-/// The format that a law gets whole, quickly; the others on the way for all.
-#[cfg(feature = "poseidon")]
-pub(crate) const FORMAT: Format = Format::Mpd;
-#[cfg(not(feature = "poseidon"))]
-pub(crate) const FORMAT: Format = Format::Bottleneck;
-
-/// So many words of the body are of use to it.
-pub(crate) const WORDS: usize = if cfg!(feature = "poseidon") { 1 } else { 3 };
-
-/// What they say when all hops took part.
-#[cfg(feature = "poseidon")]
-#[inline(always)]
-pub(crate) fn whole(shift: u8, [word]: [u32; WORDS]) -> Option<Int<'static>> {
-    let [e0, e1, f0, f1] = word.to_ne_bytes();
-    Some(Int::Mpd(Mpd {
-        forward_ns: EchoWord(u16::from_be_bytes([e0, e1])).delay_ns(shift)?,
-        backward_ns: Word(u16::from_be_bytes([f0, f1])).delay_ns(shift),
-        coverage: Coverage::Full,
-    }))
-}
-
-/// What they say when all hops took part.
-#[cfg(not(feature = "poseidon"))]
-#[inline(always)]
-pub(crate) fn whole(_shift: u8, words: [u32; WORDS]) -> Option<Int<'static>> {
-    let [[a, b, c, d], [e, f, g, h], [i, j, k, l]] = words.map(u32::to_ne_bytes);
-    let body = bottleneck::Body([a, b, c, d, e, f, g, h, i, j, k, l]);
-    Some(Int::Bottleneck(record(&body.record())))
-}
-
 /// The records of a stack, and how many there are.
-#[cfg_attr(feature = "poseidon", inline)]
-#[cfg_attr(not(feature = "poseidon"), inline(never))]
+#[inline(never)]
 pub(crate) fn stack(sample: &Sample) -> (Records, usize) {
     let mut records = Records::default();
     let slots = sample.body.chunks_exact(stack::SLOT_LEN);
@@ -124,8 +89,7 @@ pub(crate) fn stack(sample: &Sample) -> (Records, usize) {
     (records, usize::from(sample.hops))
 }
 
-#[cfg_attr(feature = "poseidon", inline)]
-#[cfg_attr(not(feature = "poseidon"), inline(never))]
+#[inline(never)]
 fn slot(bytes: &[u8]) -> Record {
     match bytes.first_chunk() {
         Some(slot) => record(&stack::Slot(*slot).record()),

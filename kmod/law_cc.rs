@@ -6,11 +6,7 @@
 //! written once; a module adds its parameters and its name.
 
 #[cfg(feature = "telemetry")]
-use crate::{
-    int_sample,
-    kapi::storage::{self, Look},
-    wire::Format,
-};
+use crate::{int_sample, kapi::storage, wire::Format};
 use crate::{
     kapi::{
         cong::{Call, CongestionControl, Holds, Info},
@@ -156,7 +152,7 @@ fn completed(record: Option<&mut storage::Record<'_>>, ack: &mut Ack<'_>) -> boo
         return true;
     };
     let fresh = !matches!(ack.int, Int::None);
-    let (_, hold) = record.history();
+    let hold = record.hold();
     let all = hold.ack(fresh, ack.acked, ack.ce, ack.delivered, ack.prior_delivered);
     if let Some((acked, ce)) = all {
         (ack.acked, ack.ce) = (acked, ce);
@@ -198,75 +194,8 @@ fn tell<T: Tenant>(
     if !completed(record.as_mut(), &mut ack) {
         return false;
     }
-    let hops = record.as_mut().map(|record| record.history().0);
+    let hops = record.as_mut().map(storage::Record::history);
     decide::<T>(sk, law, settings, hops, &ack)
-}
-
-/// The telemetry of a socket, when it has any.
-#[cfg(feature = "telemetry")]
-#[inline(always)]
-fn find<'a>(sk: &'a Sock<'a>) -> Option<storage::Record<'a>> {
-    storage::Record::of(sk)
-}
-
-/// A law that does without has none.
-#[cfg(not(feature = "telemetry"))]
-#[inline(always)]
-fn find(_sk: &Sock<'_>) {}
-
-/// Tells the law of an ACK that brings a measurement and nothing else, or lets it wait for one that does:
-/// whether the pacing rate may have changed. None when it may be more than that, and nothing was touched.
-#[cfg(feature = "telemetry")]
-#[inline(always)]
-fn quick_tell<L: Law>(
-    record: &mut Option<storage::Record<'_>>,
-    law: &mut L,
-    params: &L::Params,
-    number: u32,
-    ack: impl Fn() -> Ack<'static>,
-    full_size: impl FnOnce() -> bool,
-) -> Option<bool> {
-    let ack = match record {
-        None => ack(),
-        Some(record) => {
-            let look = record.look(number, int_sample::FORMAT);
-            let (_, hold) = record.history();
-            // Made where it is used, or all of it would be read for each.
-            match look {
-                Look::Whole(shift, words) => {
-                    let mut ack = ack();
-                    ack.int = int_sample::whole(shift, words)?;
-                    (ack.acked, ack.ce) = hold.with(ack.acked, ack.ce);
-                    ack
-                }
-                Look::Nothing if hold.waits(ack().prior_delivered) => {
-                    hold.add(ack().acked, 0);
-                    return Some(false);
-                }
-                _ => return None,
-            }
-        }
-    };
-    let history = record.as_mut().map(|record| record.history().0);
-    let changed = law.quick_ack(params, history, &ack, full_size)?;
-    if let Some(record) = record {
-        record.history().1.told(ack.delivered);
-        record.taken();
-    }
-    Some(changed)
-}
-
-#[cfg(not(feature = "telemetry"))]
-#[inline(always)]
-fn quick_tell<L: Law>(
-    _record: &mut (),
-    law: &mut L,
-    params: &L::Params,
-    _number: u32,
-    ack: impl Fn() -> Ack<'static>,
-    full_size: impl FnOnce() -> bool,
-) -> Option<bool> {
-    law.quick_ack(params, None, &ack(), full_size)
 }
 
 /// The same for a law that does without.
@@ -291,7 +220,7 @@ fn decide<T: Tenant>(
     hops: Option<&mut HopHistory>,
     ack: &Ack<'_>,
 ) -> bool {
-    let changed = law.any_ack(&settings.law, hops, ack);
+    let changed = law.on_ack(&settings.law, hops, ack);
     if trace::on() {
         show::<T>(sk, law, settings, ack);
     }
@@ -308,7 +237,7 @@ fn show<T: Tenant>(sk: &Sock<'_>, law: &T::Law, settings: &Settings<T::Law>, ack
         base_rtt_ns: T::base_rtt_ns(law),
         target_ns: T::target_ns(law, settings),
         gauge: T::gauge(law),
-        cwnd: packets(law, ack.delivered),
+        cwnd: law.cwnd_packets_at(ack.delivered),
         cwnd_q20: law.cwnd(),
         pacing_rate: pacing_rate(law, &settings.law),
         ..Rest::default()
@@ -352,129 +281,13 @@ fn show<T: Tenant>(sk: &Sock<'_>, law: &T::Law, settings: &Settings<T::Law>, ack
     trace::push(sk, &rest);
 }
 
-/// The law's window in whole packets, one copy for all who do not ask on every ACK.
-#[cold]
-#[inline(never)]
-fn packets<L: Law>(law: &L, delivered: u32) -> u32 {
-    law.cwnd_packets_at(delivered)
+/// Hands the law's window to TCP. A window of two and a half packets is two for some ACKs and three for
+/// the others, so this is done on every ACK.
+fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
+    sk.set_cwnd(law.cwnd_packets_at(sk.delivered()).max(least));
 }
 
-/// An ACK of the kind that most are: nothing is lost, marked, learned or changed by it. None when it may be
-/// another, and nothing was touched; [`any_ack`] is then to be asked. What is done is the same there.
-///
-/// No function is called here but to find the telemetry, and of the socket only that is read which the
-/// law asks for.
-#[inline(always)]
-fn quick_ack<T: Tenant>(
-    sk: &Sock<'_>,
-    ca: &mut State<T::Law>,
-    settings: &Settings<T::Law>,
-    number: u32,
-    rs: &RateSample,
-) -> Option<()> {
-    if trace::on() || !rs.is_clean() || has_moved(sk, ca) {
-        return None;
-    }
-    let rtt_ns = rs.rtt_ns()?.get();
-    // Before all else is read, or it would have to be kept over the call.
-    let mut record = find(sk);
-    let ack = || Ack {
-        now_ns: sk.clock_ns(),
-        rtt_ns,
-        acked: rs.acked_sacked(),
-        delivered: sk.delivered(),
-        prior_delivered: rs.prior_delivered(),
-        in_flight: sk.in_flight(),
-        ce: 0,
-        app_limited: is_unused(sk, rs),
-        full_size: false,
-        int: Int::None,
-    };
-    let (law, params) = (&mut ca.law, &settings.law);
-    let full_size = || is_full_size(sk, ca.mss, ca.bytes_acked, rs);
-    if quick_tell(&mut record, law, params, number, ack, full_size)? {
-        sk.set_pacing_rate(law.pacing_rate(params));
-    }
-    // A window of two and a half packets is two for some ACKs and three for the others: on every ACK.
-    sk.set_cwnd(law.cwnd_packets_at(sk.delivered()));
-    ca.bytes_acked = sk.bytes_acked();
-    Some(())
-}
-
-/// Any ACK, whatever it brings.
-#[cold]
-#[inline(never)]
-fn any_ack<T: Tenant>(
-    sk: Sock<'_>,
-    ca: &mut State<T::Law>,
-    settings: &Settings<T::Law>,
-    number: u32,
-    rs: &RateSample,
-) {
-    if !ca.law.started() {
-        return; // The SYN-ACK of an active open comes before `init`.
-    }
-    let sk = &sk; // Its address is nobody else's business: the caller keeps it in a register.
-    if has_moved(sk, ca) {
-        follow_path(sk, ca, settings);
-    }
-    let full_size = is_full_size(sk, ca.mss, ca.bytes_acked, rs);
-    ca.bytes_acked = sk.bytes_acked();
-    let in_flight = sk.in_flight();
-    let ack = Ack {
-        now_ns: sk.clock_ns(),
-        rtt_ns: rs.rtt_us().map_or(0, us_to_ns),
-        acked: rs.acked_sacked(),
-        delivered: sk.delivered(),
-        prior_delivered: rs.prior_delivered(),
-        in_flight,
-        ce: if sk.counts_marks() {
-            rs.delivered_ce()
-        } else {
-            0 // Answered once, by `set_state`.
-        },
-        app_limited: is_unused(sk, rs),
-        full_size,
-        int: Int::None,
-    };
-    let delivered = ack.delivered;
-    if tell::<T>(sk, &mut ca.law, settings, number, ack) {
-        sk.set_pacing_rate(pacing_rate(&ca.law, &settings.law));
-    }
-    // At least one retransmission may leave now, however far the window has fallen.
-    let least = if rs.losses() == 0 {
-        1
-    } else {
-        in_flight.saturating_add(1)
-    };
-    sk.set_cwnd(packets(&ca.law, delivered).max(least));
-}
-
-/// Has the MTU or the route changed?
-#[inline(always)]
-fn has_moved<L>(sk: &Sock<'_>, ca: &State<L>) -> bool {
-    !sk.has_mss(ca.mss) || ca.route != sk.route()
-}
-
-/// Are they full-size segments, sent once and acknowledged at once? `bytes_acked` is before this ACK.
-#[inline(always)]
-fn is_full_size(sk: &Sock<'_>, mss: u16, bytes_acked: u32, rs: &RateSample) -> bool {
-    let acked = rs.acked_sacked();
-    // On the wire a segment with options is as long as one without: it has less data by as much.
-    let short = acked
-        .wrapping_mul(mss.into())
-        .wrapping_sub(sk.bytes_acked().wrapping_sub(bytes_acked));
-    let full_bytes = short <= acked.wrapping_mul(MAX_OPTIONS);
-    acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed()
-}
-
-/// A window that the application, the receiver or the send buffer leaves unused does not grow.
-#[inline(always)]
-fn is_unused(sk: &Sock<'_>, rs: &RateSample) -> bool {
-    rs.is_app_limited() | sk.is_held_back()
-}
-
-/// The law's pacing rate, one copy for all who do not ask on every ACK.
+/// The law's pacing rate, for all who ask outside of an ACK.
 #[cold]
 #[inline(never)]
 fn pacing_rate<L: Law>(law: &L, params: &L::Params) -> u64 {
@@ -484,7 +297,7 @@ fn pacing_rate<L: Law>(law: &L, params: &L::Params) -> u64 {
 /// Hands all of the law's answer to TCP.
 #[inline(never)]
 fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
-    sk.set_cwnd(packets(law, sk.delivered()));
+    set_window(sk, law, 1);
     sk.set_pacing_rate(pacing_rate(law, params));
 }
 
@@ -513,9 +326,48 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn cong_control(Call { sk, ca, settings }: Call<'_, Self>, number: u32, rs: &RateSample) {
-        if quick_ack::<T>(sk, ca, settings, number, rs).is_none() {
-            any_ack::<T>(*sk, ca, settings, number, rs);
+        if !ca.law.started() {
+            return; // The SYN-ACK of an active open comes before `init`.
         }
+        if u32::from(ca.mss) != sk.mss() || ca.route != sk.route() {
+            follow_path(sk, ca, settings);
+        }
+        let acked = rs.acked_sacked();
+        let bytes = sk.bytes_acked();
+        // On the wire a segment with options is as long as one without: it has less data by as much.
+        let short = acked
+            .wrapping_mul(ca.mss.into())
+            .wrapping_sub(bytes.wrapping_sub(ca.bytes_acked));
+        let full_bytes = short <= acked.wrapping_mul(MAX_OPTIONS);
+        ca.bytes_acked = bytes;
+        let in_flight = sk.in_flight();
+        let ack = Ack {
+            now_ns: sk.clock_ns(),
+            rtt_ns: rs.rtt_us().map_or(0, us_to_ns),
+            acked,
+            delivered: sk.delivered(),
+            prior_delivered: rs.prior_delivered(),
+            in_flight,
+            ce: if sk.counts_marks() {
+                rs.delivered_ce()
+            } else {
+                0 // Answered once, by `set_state`.
+            },
+            // A window that the application, the receiver or the send buffer leaves unused does not grow.
+            app_limited: rs.is_app_limited() || sk.is_held_back(),
+            full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
+            int: Int::None,
+        };
+        if tell::<T>(sk, &mut ca.law, settings, number, ack) {
+            sk.set_pacing_rate(ca.law.pacing_rate(&settings.law));
+        }
+        // At least one retransmission may leave now, however far the window has fallen.
+        let least = if rs.losses() == 0 {
+            1
+        } else {
+            in_flight.saturating_add(1)
+        };
+        set_window(sk, &ca.law, least);
     }
 
     fn ssthresh(call: Call<'_, Self>) -> u32 {
@@ -524,7 +376,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
 
     fn undo_cwnd(Call { sk, ca, settings }: Call<'_, Self>) -> u32 {
         ca.law.on_undo(&settings.law);
-        packets(&ca.law, sk.delivered()).max(sk.cwnd())
+        ca.law.cwnd_packets_at(sk.delivered()).max(sk.cwnd())
     }
 
     fn set_state(Call { sk, ca, settings }: Call<'_, Self>, new: CaState) {

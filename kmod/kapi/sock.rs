@@ -4,7 +4,7 @@
 //! C headers: `include/net/tcp.h`, `include/linux/tcp.h`, `include/net/sock.h`.
 
 use super::bindings;
-use core::{marker::PhantomData, num::NonZeroU32, ptr::NonNull};
+use core::{marker::PhantomData, ptr::NonNull};
 use kernel::sync::atomic::{Atomic, Full};
 
 /// A TCP socket, for the time of one callback.
@@ -16,7 +16,6 @@ use kernel::sync::atomic::{Atomic, Full};
 ///
 /// `tp` points to a live, full TCP socket for all of `'a`. In every callback but `get_info`, which only
 /// reads, this context holds the socket's lock, so nobody else writes the fields that the lock protects.
-#[derive(Clone, Copy)]
 pub struct Sock<'a> {
     tp: NonNull<bindings::tcp_sock>,
     _life: PhantomData<&'a ()>,
@@ -28,16 +27,6 @@ macro_rules! get {
         // SAFETY: by the invariant of `Sock` the pointer is valid; the read is volatile because
         // `sk_*` fields can change under other locks, which is what READ_ONCE() is for in C.
         unsafe { core::ptr::read_volatile(&raw const (*$sk.tp.as_ptr()).$($field)+) }
-    }};
-}
-
-/// Reads a field that nobody writes but who holds the socket's lock: the compiler may leave the read
-/// until it is wanted, or out.
-macro_rules! own {
-    ($sk:expr, $($field:tt)+) => {{
-        // SAFETY: by the invariant of `Sock` the pointer is valid, and the lock that protects the field is
-        // held by this context.
-        unsafe { (*$sk.tp.as_ptr()).$($field)+ }
     }};
 }
 
@@ -82,15 +71,15 @@ impl<'a> Sock<'a> {
     /// The congestion window, packets.
     #[inline(always)]
     pub fn cwnd(&self) -> u32 {
-        own!(self, snd_cwnd)
+        get!(self, snd_cwnd)
     }
 
-    /// Sets the congestion window. The kernel wants it positive and at most the socket's clamp. Below
-    /// 2^31 packets; of more the rest is taken.
+    /// Sets the congestion window. The kernel wants it positive and at most the socket's clamp.
     #[inline(always)]
     pub fn set_cwnd(&self, packets: u32) {
-        let packets = packets & i32::MAX as u32;
-        let cwnd = packets.min(own!(self, snd_cwnd_clamp)).max(1);
+        let cwnd = packets
+            .min(get!(self, snd_cwnd_clamp))
+            .clamp(1, i32::MAX as u32);
         let field = put!(self, snd_cwnd);
         // SAFETY: `field` is valid (see `put!`), and the lock is ours to write it.
         unsafe { core::ptr::write_volatile(field, cwnd) }
@@ -99,7 +88,7 @@ impl<'a> Sock<'a> {
     /// The slow start threshold, packets.
     #[inline(always)]
     pub fn ssthresh(&self) -> u32 {
-        own!(self, snd_ssthresh)
+        get!(self, snd_ssthresh)
     }
 
     /// Sets the slow start threshold; at least two packets, as everywhere in the kernel.
@@ -113,7 +102,7 @@ impl<'a> Sock<'a> {
     /// The window before the last loss recovery began, packets; 0 when there was none.
     #[inline(always)]
     pub fn prior_cwnd(&self) -> u32 {
-        own!(self, prior_cwnd)
+        get!(self, prior_cwnd)
     }
 
     /// The pacing rate, bytes a second.
@@ -152,13 +141,13 @@ impl<'a> Sock<'a> {
     /// The payload of a full-size segment, bytes; not zero.
     #[inline(always)]
     pub fn mss(&self) -> u32 {
-        own!(self, mss_cache).max(1)
+        get!(self, mss_cache).max(1)
     }
 
     /// The TCP header of a data segment, with options, bytes.
     #[inline(always)]
     pub fn tcp_header_len(&self) -> u32 {
-        own!(self, tcp_header_len).into()
+        get!(self, tcp_header_len).into()
     }
 
     /// The length of the network header (IP and its options) of this connection, bytes.
@@ -174,51 +163,51 @@ impl<'a> Sock<'a> {
     /// Packets delivered so far, retransmissions included; wraps.
     #[inline(always)]
     pub fn delivered(&self) -> u32 {
-        own!(self, delivered)
+        get!(self, delivered)
     }
 
     /// Smoothed RTT, microseconds; 0 before the first sample.
     #[inline(always)]
     pub fn srtt_us(&self) -> u32 {
-        own!(self, srtt_us) >> 3
+        get!(self, srtt_us) >> 3
     }
 
     /// The clock that TCP read for the segment at hand, nanoseconds.
     #[inline(always)]
     pub fn clock_ns(&self) -> u64 {
-        own!(self, tcp_clock_cache)
+        get!(self, tcp_clock_cache)
     }
 
     /// Bytes acknowledged so far, in order; wraps.
     #[inline(always)]
     pub fn bytes_acked(&self) -> u32 {
-        own!(self, bytes_acked) as u32
+        get!(self, bytes_acked) as u32
     }
 
     /// How long nothing has been delivered, microseconds.
     #[inline(always)]
     pub fn idle_us(&self) -> u64 {
-        own!(self, tcp_mstamp).saturating_sub(own!(self, delivered_mstamp))
+        get!(self, tcp_mstamp).saturating_sub(get!(self, delivered_mstamp))
     }
 
     /// The retransmission timeout, microseconds.
     #[inline(always)]
     pub fn rto_us(&self) -> u64 {
-        u64::from(own!(self, inet_conn.icsk_rto)) * (1_000_000 / bindings::CONFIG_HZ as u64)
+        u64::from(get!(self, inet_conn.icsk_rto)) * (1_000_000 / bindings::CONFIG_HZ as u64)
     }
 
     /// The next sequence number to be sent.
     #[inline(always)]
     pub fn snd_nxt(&self) -> u32 {
-        own!(self, snd_nxt)
+        get!(self, snd_nxt)
     }
 
     /// Packets in the network as TCP reckons: `packets_out - (sacked + lost) + retransmitted`.
     #[inline(always)]
     pub fn in_flight(&self) -> u32 {
-        own!(self, packets_out)
-            .wrapping_sub(own!(self, sacked_out).wrapping_add(own!(self, lost_out)))
-            .wrapping_add(own!(self, retrans_out))
+        get!(self, packets_out)
+            .wrapping_sub(get!(self, sacked_out).wrapping_add(get!(self, lost_out)))
+            .wrapping_add(get!(self, retrans_out))
     }
 
     /// Was the last flight held back by the congestion window (and not by the application or the
@@ -233,28 +222,22 @@ impl<'a> Sock<'a> {
     /// Is it the receiver's window, or the send buffer, that holds the flow back at present?
     #[inline(always)]
     pub fn is_held_back(&self) -> bool {
-        u32::from(own!(self, chrono_type)) > bindings::tcp_chrono_TCP_CHRONO_BUSY
+        u32::from(get!(self, chrono_type)) > bindings::tcp_chrono_TCP_CHRONO_BUSY
     }
 
     /// Does the peer say exactly which packets bore a mark (Accurate ECN)? With the older ECN it
     /// repeats one mark for a whole round trip.
     #[inline(always)]
     pub fn counts_marks(&self) -> bool {
-        own!(self, ecn_flags) & bindings::FATHOM_ECN_ANY == bindings::FATHOM_ECN_ACCURATE
-    }
-
-    /// Is the payload of a full-size segment as it was?
-    #[inline(always)]
-    pub fn has_mss(&self, mss: u16) -> bool {
-        own!(self, mss_cache) == u32::from(mss)
+        get!(self, ecn_flags) & bindings::FATHOM_ECN_ANY == bindings::FATHOM_ECN_ACCURATE
     }
 
     /// A few bits that change when the connection's route does, nearly always; 0 = it has none.
     #[inline(always)]
     pub fn route(&self) -> u8 {
-        let dst = get!(self, inet_conn.icsk_inet.sk.sk_dst_cache) as usize as u32;
-        // The golden ratio spreads what differs, wherever it is, to the highest bits.
-        (dst.wrapping_mul(0x9e37_79b9) >> 24) as u8
+        let dst = get!(self, inet_conn.icsk_inet.sk.sk_dst_cache) as usize;
+        // Objects of a slab: the low bits are zero.
+        ((dst >> 6) ^ (dst >> 14)) as u8
     }
 
     /// The speed of the device that its packets leave by, Mbit/s; 0 = not known.
@@ -353,24 +336,6 @@ impl RateSample {
     #[inline(always)]
     pub fn rtt_us(&self) -> Option<u32> {
         u32::try_from(self.0.rtt_us).ok()
-    }
-
-    /// The same in nanoseconds when that is not zero and fits 32 bits.
-    #[inline(always)]
-    pub fn rtt_ns(&self) -> Option<NonZeroU32> {
-        const NS: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-        const MOST_US: u64 = u32::MAX as u64 / 1000;
-        let us = self.0.rtt_us as u64;
-        if us.wrapping_sub(1) >= MOST_US {
-            return None;
-        }
-        Some(NonZeroU32::new(us as u32)?.saturating_mul(NS))
-    }
-
-    /// Is there neither a loss nor a CE mark in it?
-    #[inline(always)]
-    pub fn is_clean(&self) -> bool {
-        self.0.losses | self.0.delivered_ce == 0
     }
 
     /// Packets newly ACKed or SACKed by this ACK.

@@ -87,29 +87,20 @@ u32 fathom_map_id(void)
 	return id;
 }
 
-/* The record of a socket, until fathom_int_leave(), or NULL: RCU's read lock is held unless it is. */
-void *fathom_int_enter(const struct sock *sk)
+/* The record of a socket, or NULL; under rcu_read_lock(), and no longer. */
+void *fathom_int_storage(const struct sock *sk)
 {
 	struct bpf_local_storage_data *data;
-	struct bpf_local_storage *storage;
-	struct bpf_map *map;
+	struct bpf_local_storage *storage = rcu_dereference(sk->sk_bpf_storage);
+	struct bpf_map *map = rcu_dereference(fathom_map);
 
-	rcu_read_lock();
-	storage = rcu_dereference(sk->sk_bpf_storage);
-	map = rcu_dereference(fathom_map);
-	if (likely(map && storage)) {
-		/* `false`, a constant: the other branch calls a function that is not exported. */
-		data = bpf_local_storage_lookup(storage, (struct bpf_local_storage_map *)map, false);
-		if (likely(data))
-			return data->data;
-	}
-	rcu_read_unlock();
-	return NULL;
+	if (!map || !storage)
+		return NULL;
+	/* `false`, a constant: the other branch calls a function that is not exported. */
+	data = bpf_local_storage_lookup(storage, (struct bpf_local_storage_map *)map, false);
+	return data ? data->data : NULL;
 }
-EXPORT_SYMBOL_GPL(fathom_int_enter);
-
-void fathom_int_leave(void) { rcu_read_unlock(); }
-EXPORT_SYMBOL_GPL(fathom_int_leave);
+EXPORT_SYMBOL_GPL(fathom_int_storage);
 
 static DECLARE_KFIFO_PTR(fathom_log, struct fathom_seen);
 static DEFINE_SPINLOCK(fathom_log_lock);

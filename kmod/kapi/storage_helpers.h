@@ -18,8 +18,7 @@ int fathom_map_bind(int fd, u32 value_size, bool replace);
 int fathom_map_unbind(void);
 u32 fathom_map_id(void);
 
-void *fathom_int_enter(const struct sock *sk);
-void fathom_int_leave(void);
+void *fathom_int_storage(const struct sock *sk);
 
 int fathom_log_size(u32 records);
 u32 fathom_log_read(struct fathom_seen *to, u32 records);

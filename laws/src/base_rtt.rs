@@ -54,6 +54,8 @@ const REPEAT_ROUNDS: u32 = 32;
 const UNMOVED_DRAINS: u8 = 3;
 /// The weight of an RTT without its queues: 1/8.
 const UNQUEUED_SHIFT: u32 = 3;
+/// One within τ/256 says nothing new: what depends on τ takes divisions to bring up to date.
+const NEAR_SHIFT: u32 = 8;
 /// Doublings of the first wait until 65536 rounds, which is all the counter holds.
 const MAX_DRAINS: u8 = 12;
 
@@ -66,10 +68,9 @@ const NONE: u32 = u32::MAX;
 const UNSET: u8 = 0;
 const GUESSED: u8 = 1;
 const LEARNED: u8 = 2;
-const GIVEN: u8 = 3;
-// From here on the flow holds back.
-const DRAINING: u8 = 4;
-const MEASURING: u8 = 5;
+const DRAINING: u8 = 3;
+const MEASURING: u8 = 4;
+const GIVEN: u8 = 5;
 
 /// The estimator of one flow.
 #[repr(C)]
@@ -146,7 +147,7 @@ impl BaseRtt {
     #[inline]
     #[must_use]
     pub fn draining(&self) -> bool {
-        self.phase >= DRAINING
+        self.phase == DRAINING || self.phase == MEASURING
     }
 
     /// What a flow with a window of `cwnd` may use at the moment: all of it, or while draining a
@@ -183,20 +184,11 @@ impl BaseRtt {
         rtt_ns < self.round_min_ns && self.on_less(rtt_ns, full_size)
     }
 
-    /// Whether [`BaseRtt::on_sample`] would change no more than the minimum of the round, for which
-    /// [`BaseRtt::note`] does, too.
-    #[inline(always)]
+    /// Whether [`BaseRtt::on_sample`] would have something to do.
+    #[inline]
     #[must_use]
-    pub fn only_notes(&self, rtt_ns: u32) -> bool {
-        rtt_ns >= self.round_min_ns || (rtt_ns > self.min_ns && self.phase >= LEARNED)
-    }
-
-    /// A round-trip time that [`BaseRtt::only_notes`] is true for.
-    #[inline(always)]
-    pub fn note(&mut self, rtt_ns: u32, full_size: impl FnOnce() -> bool) {
-        if rtt_ns < self.round_min_ns && full_size() {
-            self.round_min_ns = rtt_ns;
-        }
+    pub fn wants(&self, rtt_ns: u32) -> bool {
+        rtt_ns < self.round_min_ns
     }
 
     /// The least sample of a round so far.
@@ -231,19 +223,27 @@ impl BaseRtt {
         true
     }
 
+    /// Whether [`BaseRtt::on_unqueued`] may have something to do.
+    #[inline]
+    #[must_use]
+    pub fn learns(&self) -> bool {
+        self.phase == LEARNED
+    }
+
     /// A full-size round-trip time less the queues that it met, from a law that sees them. True when τ may have changed.
     /// Such samples err to both sides, so that τ is their mean; but it is never longer than the least RTT, for there are
     /// queues that nobody sees, such as that of the host itself.
     pub fn on_unqueued(&mut self, rtt_ns: u32) -> bool {
-        let learned = self.phase == LEARNED;
-        if learned {
-            let clock_ns = u32::from(self.clock_ns);
-            let off = i64::from(rtt_ns.saturating_add(clock_ns)).wrapping_sub(self.tau_ns.into());
-            let tau_ns = self.tau_ns.wrapping_add((off >> UNQUEUED_SHIFT) as u32);
-            let most_ns = self.min_ns.saturating_add(clock_ns);
-            self.tau_ns = tau_ns.min(most_ns).max(MIN_TAU_NS);
+        let clock_ns = u32::from(self.clock_ns);
+        let off = i64::from(rtt_ns.saturating_add(clock_ns)).wrapping_sub(self.tau_ns.into());
+        let near = off.unsigned_abs() <= u64::from(self.tau_ns >> NEAR_SHIFT);
+        if !self.learns() || near {
+            return false;
         }
-        learned
+        let mean_ns = self.tau_ns.wrapping_add((off >> UNQUEUED_SHIFT) as u32);
+        let most_ns = self.min_ns.saturating_add(clock_ns);
+        self.tau_ns = mean_ns.min(most_ns).max(MIN_TAU_NS);
+        true
     }
 
     /// The end of a round. True when τ or [`BaseRtt::draining`] changed. `interval_us` is how long

@@ -9,7 +9,7 @@
 
 use super::law::{HopHistory, HopRecord, Record, Wrap, MAX_HOPS};
 use super::math;
-use core::{hint::black_box, num::NonZeroU32};
+use core::num::NonZeroU32;
 
 /// The time between two records of one hop, and what it sent and queued in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +143,7 @@ impl HopHistory {
         let mut free = None;
         // Not `enumerate`: its counter is checked for overflow where ours are.
         let mut place = 0usize;
-        // Not as many copies of the loop as there are places: this is rare, and text is scarce.
-        for hop in self.hops.iter().take(black_box(MAX_HOPS)) {
+        for hop in &self.hops {
             if hop.record.inverse_rate == 0 {
                 free = free.or(Some(place));
             } else if hop.record.hop_id == id {

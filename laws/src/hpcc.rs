@@ -327,8 +327,21 @@ impl Hpcc {
         !params.mechanisms
             && self.flags & INT_NOW != 0
             && self.window.uneventful(ack)
-            && self.base.only_notes(ack.rtt_ns)
+            && !self.base.wants(ack.rtt_ns)
             && !self.base.draining()
+    }
+
+    /// A steady ACK with a single record, or with what is rarer.
+    #[inline(never)]
+    fn single_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Some((record, wrap)) = ack.int.single() else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let Some(interval) = hops.advance(record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let inflight = self.larger(Inflight::default(), &interval);
+        self.steady_ack(params, ack, inflight)
     }
 
     /// A steady ACK with a stack of the wire's own format.
@@ -341,9 +354,9 @@ impl Hpcc {
         records: &[Record],
     ) -> bool {
         match hops.next_stack(records, ack.now_ns as u32, self.largest()) {
-            Ok(inflight) => self.steady_ack(params, ack, inflight, || ack.full_size),
+            Ok(inflight) => self.steady_ack(params, ack, inflight),
             Err(Some(most)) => self.changed_stack(params, ack, most, hops),
-            Err(None) => self.rare_ack(params, Some(hops), ack),
+            Err(None) => self.any_ack(params, Some(hops), ack),
         }
     }
 
@@ -361,7 +374,6 @@ impl Hpcc {
         let Int::Stack(records, wrap) = ack.int else {
             return false;
         };
-        self.base.note(ack.rtt_ns, || ack.full_size);
         let now_ns = ack.now_ns as u32;
         let inflight = hops.any_stack(records, wrap, now_ns, most, self.largest());
         self.take(params, ack, inflight)
@@ -369,14 +381,7 @@ impl Hpcc {
 
     /// A measurement and nothing else.
     #[inline(always)]
-    fn steady_ack(
-        &mut self,
-        params: &Params,
-        ack: &Ack<'_>,
-        inflight: Inflight,
-        full_size: impl FnOnce() -> bool,
-    ) -> bool {
-        self.base.note(ack.rtt_ns, full_size);
+    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, inflight: Inflight) -> bool {
         self.smooth(inflight.util, inflight.dt_ns);
         let ai = self.additive_increase(params);
         let (cwnd, _) = self.target(params, ack, ai);
@@ -387,7 +392,7 @@ impl Hpcc {
 
     /// Any ACK, whatever it brings.
     #[inline(never)]
-    fn rare_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         if !self.started() {
             return false;
         }
@@ -515,35 +520,18 @@ impl Law for Hpcc {
     }
 
     #[inline]
-    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         // No call comes between here, so that no register need be saved for what is soon done.
+        if !self.steady(params, ack) {
+            return self.any_ack(params, hops, ack);
+        }
         match (hops, &ack.int) {
-            (Some(hops), Int::Stack(records @ [_, _, ..], wrap))
-                if wrap.is_stack() && self.steady(params, ack) =>
-            {
+            (Some(hops), Int::Stack(records @ [_, _, ..], wrap)) if wrap.is_stack() => {
                 self.stack_ack(params, hops, ack, records)
             }
-            (hops, _) => self.rare_ack(params, hops, ack),
+            (Some(hops), _) => self.single_ack(params, hops, ack),
+            (None, _) => false,
         }
-    }
-
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        params: &Params,
-        hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let (Some(hops), Some((record, wrap))) = (hops, ack.int.single()) else {
-            return None;
-        };
-        if !self.steady(params, ack) || params.ai_rate != 0 {
-            return None;
-        }
-        let interval = hops.advance(record, wrap, ack.now_ns)?;
-        let inflight = self.larger(Inflight::default(), &interval);
-        Some(self.steady_ack(params, ack, inflight, full_size))
     }
 
     #[inline(never)]
@@ -586,10 +574,12 @@ impl Law for Hpcc {
 
     #[inline]
     fn pacing_rate(&self, _params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
         let mss = self.window.mss();
         let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
-        // All of it zero before the start.
-        math::rate_of_long(cwnd, mss, self.inverse_t).max(self.window.least_rate())
+        math::rate(cwnd, mss, self.inverse_t).max(self.window.least_rate())
     }
 
     #[inline]

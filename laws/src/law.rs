@@ -304,45 +304,12 @@ pub trait Law: Copy + Default {
 
     /// An ACK. True when the window or the pacing rate may have changed, so that the caller can
     /// skip the rest.
-    #[inline]
     fn on_ack(
-        &mut self,
-        params: &Self::Params,
-        mut hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-    ) -> bool {
-        match self.quick_ack(params, hops.as_deref_mut(), ack, || ack.full_size) {
-            Some(changed) => changed,
-            None => self.any_ack(params, hops, ack),
-        }
-    }
-
-    /// The same for any ACK, whatever it brings.
-    fn any_ack(
         &mut self,
         params: &Self::Params,
         hops: Option<&mut HopHistory>,
         ack: &Ack<'_>,
     ) -> bool;
-
-    /// The same for an ACK that brings a measurement and nothing else, as most do: decides what
-    /// [`Law::any_ack`] would. None when this ACK may be more than that; nothing has been touched then,
-    /// and `any_ack` is to be told.
-    ///
-    /// No function is called here, and little is asked: a caller that has yet to find out what an ACK
-    /// says need not find out the rest. [`Ack::full_size`], which is seldom wanted, is what `full_size`
-    /// says instead.
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        params: &Self::Params,
-        hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let _ = (params, hops, ack, full_size);
-        None
-    }
 
     /// A loss was found by duplicate or selective ACKs, once per recovery.
     fn on_loss(&mut self, params: &Self::Params, now_ns: u64);
@@ -389,14 +356,13 @@ pub trait Law: Copy + Default {
         // Multiples of the golden ratio fill the unit interval evenly; their top 20 bits are the
         // threshold for the 20 fractional bits of the window.
         let phase = delivered.wrapping_mul(0x9e37_79b9) >> (32 - CWND_SHIFT);
-        // Windows are below 2^39.
-        let up = self.cwnd().wrapping_add(u64::from(phase));
+        let up = self.cwnd().saturating_add(u64::from(phase));
         (up.wrapping_shr(CWND_SHIFT) as u32).max(2)
     }
 
     /// Whole packets, rounded up; for those who ask outside of an ACK.
     fn cwnd_packets(&self) -> u32 {
-        let up = self.cwnd().wrapping_add(ONE_PACKET - 1);
+        let up = self.cwnd().saturating_add(ONE_PACKET - 1);
         (up.wrapping_shr(CWND_SHIFT) as u32).max(2)
     }
 

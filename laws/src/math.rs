@@ -126,20 +126,6 @@ pub const fn rate(cwnd: u64, packet_bytes: u16, inverse_ns: u64) -> u64 {
     mul_shift(per_ns, NS_PER_S, 36)
 }
 
-/// From here on [`rate_of_long`] can be used for a window of up to 2^42, and from half of it for one of 2^38.
-pub const SHORT_NS: u32 = 1 << 10;
-
-/// The same as [`rate`] for a time of [`SHORT_NS`] and more, where nothing can saturate: 2^58 times 2^46,
-/// shifted by 40, times 2^30.
-#[inline]
-#[must_use]
-pub const fn rate_of_long(cwnd: u64, packet_bytes: u16, inverse_ns: u64) -> u64 {
-    const SHIFT: u32 = CWND_SHIFT + RECIPROCAL_SHIFT - 36;
-    let bytes = cwnd.wrapping_mul(packet_bytes as u64) as u128;
-    let per_ns = (bytes.wrapping_mul(inverse_ns as u128) >> SHIFT) as u64;
-    ((per_ns as u128).wrapping_mul(NS_PER_S as u128) >> 36) as u64
-}
-
 /// Fractional bits of a logarithm.
 pub const LOG_SHIFT: u32 = 26;
 

@@ -31,7 +31,7 @@ use super::derive::Target;
 use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, LOG_SHIFT, ONE_PACKET};
 use super::window::Window;
-use core::num::{NonZeroU32, NonZeroU64};
+use core::num::NonZeroU32;
 
 /// Fractional bits of s, log2(max/min)/p per ns: at p = 4 us, 23/4000 is 2^28.6.
 const SLOPE_SHIFT: u32 = 36;
@@ -214,8 +214,6 @@ pub struct Params {
     log_max_mi: i64,
     /// Eq. 3 and Eq. 4, no ablation.
     plain: bool,
-    /// And the maximum per-hop delay where there is one.
-    quick: bool,
     min_cwnd: u64,
     max_cwnd: u64,
     initial_cwnd: u64,
@@ -261,7 +259,10 @@ impl Poseidon {
     /// The target of the present rate (Eq. 3), ns.
     #[must_use]
     pub fn target_ns(&self, params: &Params) -> u32 {
-        NonZeroU32::new(self.rtt_ns).map_or(0, |rtt_ns| self.mpt_ns(params, self.log_share(rtt_ns)))
+        if self.rtt_ns == 0 {
+            return 0;
+        }
+        self.mpt_ns(params, self.log_share(self.rtt_ns))
     }
 
     /// Whether the end-to-end delay takes part.
@@ -341,12 +342,12 @@ impl Poseidon {
         }
     }
 
-    /// log2(max_rate/rate) in Q26, from 0 at max_rate to `range` at min_rate.
+    /// log2(max_rate/rate) in Q26, from 0 at max_rate to `range` at min_rate. `rtt_ns` is not zero.
     #[inline]
-    fn log_share(&self, rtt_ns: NonZeroU32) -> i64 {
+    fn log_share(&self, rtt_ns: u32) -> i64 {
         // 2^38 << 24; for any window and an RTT below a second the quotient has 14 bits at least,
         // and 27 for a packet in 100 us.
-        let rate = (self.window.cwnd() << RATE_SHIFT) / NonZeroU64::from(rtt_ns);
+        let rate = math::div(self.window.cwnd() << RATE_SHIFT, u64::from(rtt_ns));
         let log = i64::from(self.log_max).wrapping_sub(i64::from(math::log2(rate)));
         log.min(i64::from(self.range)).max(0)
     }
@@ -477,13 +478,7 @@ impl Poseidon {
 
     /// Algorithm 1, ReceiveACK.
     #[inline]
-    fn receive(
-        &mut self,
-        params: &Params,
-        ack: &Ack<'_>,
-        rtt_ns: NonZeroU32,
-        delay_ns: u32,
-    ) -> bool {
+    fn receive(&mut self, params: &Params, ack: &Ack<'_>, rtt_ns: u32, delay_ns: u32) -> bool {
         let log_share = self.log_share(rtt_ns);
         if !params.plain {
             return self.receive_ablated(params, ack, log_share, delay_ns);
@@ -550,6 +545,33 @@ impl Poseidon {
         !ack.app_limited
     }
 
+    /// Any ACK, whatever it brings.
+    #[inline(never)]
+    fn any_ack(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        if !self.started() {
+            return false;
+        }
+        let mut rtt_ns = ack.rtt_ns;
+        if rtt_ns == 0 {
+            rtt_ns = self.rtt_ns;
+        } else if self.base.on_sample(rtt_ns, ack.full_size) {
+            self.set_gain(params);
+        }
+        self.rtt_ns = rtt_ns;
+        let mut changed = false;
+        if let Some(delivered) = self.window.round_ended(ack) {
+            self.end_round(params, ack, delivered);
+            changed = true;
+        }
+        if rtt_ns == 0 {
+            return changed;
+        }
+        match self.delay_ns(params, ack) {
+            Some(delay_ns) => self.receive(params, ack, rtt_ns, delay_ns) | changed,
+            None => changed,
+        }
+    }
+
     #[inline(never)]
     fn end_round(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         self.window.forget_timeouts();
@@ -605,7 +627,6 @@ impl Law for Poseidon {
         };
         Ok(Params {
             plain: c.target == 0 && c.update == 0,
-            quick: c.target == 0 && c.update == 0 && c.signal == 0,
             log_min_md: log(c.min_md_thousandths),
             log_max_mi: log(c.max_mi_thousandths),
             p_ns: c.p_ns,
@@ -683,59 +704,31 @@ impl Law for Poseidon {
         }
     }
 
-    #[inline(never)]
-    fn any_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
-        if !self.started() {
-            return false;
-        }
-        let mut rtt_ns = ack.rtt_ns;
-        if rtt_ns == 0 {
-            rtt_ns = self.rtt_ns;
-        } else if self.base.on_sample(rtt_ns, ack.full_size) {
-            self.set_gain(params);
-        }
-        self.rtt_ns = rtt_ns;
-        let mut changed = false;
-        if let Some(delivered) = self.window.round_ended(ack) {
-            self.end_round(params, ack, delivered);
-            changed = true;
-        }
-        let Some(rtt_ns) = NonZeroU32::new(rtt_ns) else {
-            return changed;
-        };
-        match self.delay_ns(params, ack) {
-            Some(delay_ns) => self.receive(params, ack, rtt_ns, delay_ns) | changed,
-            None => changed,
-        }
-    }
-
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        params: &Params,
-        _hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
+    #[inline]
+    fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+        // Most ACKs bring a delay and nothing else. What is rare is left to `any_ack` before
+        // anything is touched, so that here no call comes between, for which registers would have
+        // to be saved.
         const INT: u8 = INT_NOW | INT_LAST | PART_NOW | PART_LAST;
-        let rtt_ns = NonZeroU32::new(ack.rtt_ns)?;
-        if !self.window.uneventful(ack) || !self.base.only_notes(rtt_ns.get()) || !params.quick {
-            return None;
+        let Some(rtt_ns) = NonZeroU32::new(ack.rtt_ns) else {
+            return self.any_ack(params, ack);
+        };
+        if !self.window.uneventful(ack) || self.base.wants(rtt_ns.get()) || !params.plain {
+            return self.any_ack(params, ack);
         }
         let delay_ns = match ack.int {
-            Int::Mpd(mpd) if mpd.coverage == Coverage::Full => {
+            Int::Mpd(mpd) if mpd.coverage == Coverage::Full && params.signal == Signal::Mpd => {
                 self.flags |= INT_NOW;
                 mpd.forward_ns.min(MAX_DELAY_NS)
             }
             Int::None if self.flags & INT == 0 && !self.base.draining() => {
                 self.queueing_ns(rtt_ns.get())
             }
-            _ => return None,
+            _ => return self.any_ack(params, ack),
         };
-        self.base.note(rtt_ns.get(), full_size);
         self.rtt_ns = rtt_ns.get();
-        let log_share = self.log_share(rtt_ns);
-        Some(self.receive_plain(params, ack, log_share, delay_ns))
+        let log_share = self.log_share(rtt_ns.get());
+        self.receive_plain(params, ack, log_share, delay_ns)
     }
 
     /// Algorithm 2, FastRecovery.
@@ -780,6 +773,9 @@ impl Law for Poseidon {
     /// keeps two in flight ([`Law::cwnd_packets`]).
     #[inline]
     fn pacing_rate(&self, params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
         let cwnd = self.cwnd();
         let gain = if cwnd < 2 * ONE_PACKET || self.base.draining() {
             1 << 10

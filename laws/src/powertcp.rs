@@ -113,16 +113,6 @@ impl PowerTcp {
         }
     }
 
-    /// The same where speed does not matter.
-    fn largest_rarely(&self, waits: bool) -> impl Fn(Power, &Interval) -> Power + '_ {
-        move |most, interval| self.larger_rarely(most, interval, waits)
-    }
-
-    #[inline(never)]
-    fn larger_rarely(&self, most: Power, i: &Interval, waits: bool) -> Power {
-        self.larger(most, i, waits)
-    }
-
     /// Algorithm 1, NORMPOWER: the largest Γ_norm of the path.
     #[inline(never)]
     fn norm_power(&self, hops: Option<&mut HopHistory>, ack: &Ack<'_>, waits: bool) -> Power {
@@ -130,13 +120,13 @@ impl PowerTcp {
             (Some(hops), Int::Bottleneck(record)) => hops.bottleneck(record, ack.now_ns),
             (Some(hops), Int::Stack([record], wrap)) => hops.first(record, *wrap, ack.now_ns),
             (Some(hops), Int::Stack(records, wrap)) => {
-                let (now_ns, fold) = (ack.now_ns as u32, self.largest_rarely(waits));
+                let (now_ns, fold) = (ack.now_ns as u32, self.largest(waits));
                 return hops.any_stack(records, *wrap, now_ns, Power::default(), fold);
             }
             _ => None,
         };
         interval.map_or_else(Power::default, |interval| {
-            self.larger_rarely(Power::default(), &interval, waits)
+            self.larger(Power::default(), &interval, waits)
         })
     }
 
@@ -165,12 +155,6 @@ impl PowerTcp {
         theta.sample = towards(stage, cwnd) as u64;
     }
 
-    /// The same where speed does not matter.
-    #[inline(never)]
-    fn smooth_rarely(&mut self, power: Power) {
-        self.smooth(power);
-    }
-
     /// More is in flight than the window allows: the sender waits, as do others that met the same
     /// queue, and the load of the link is not that of their windows. What is in flight is all the
     /// same known, and what the path holds altogether is its voltage: the flow's part of a BDP is
@@ -178,10 +162,10 @@ impl PowerTcp {
     #[cold]
     #[inline(never)]
     fn wait(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
-        self.begin(params, ack);
+        self.begin_rarely(params, ack);
         self.theta.power = 0;
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth_rarely(power);
+        self.smooth(power);
         if self
             .theta
             .window
@@ -192,7 +176,7 @@ impl PowerTcp {
         }
         let theta = &mut self.theta;
         theta.old_cwnd = (u64::from(ack.in_flight) << CWND_SHIFT).min(MAX_CWND);
-        let cwnd = theta.eq_7_rarely(params);
+        let cwnd = theta.eq_7(params);
         theta.set_cwnd(params, ack, cwnd, true);
         self.forget_old();
         true
@@ -204,8 +188,21 @@ impl PowerTcp {
         let theta = &self.theta;
         theta.flags & (INT_NOW | FLAG_GENTLE) == INT_NOW
             && theta.window.uneventful(ack)
-            && theta.base.only_notes(ack.rtt_ns)
+            && !theta.base.wants(ack.rtt_ns)
             && !theta.waits(ack)
+    }
+
+    /// A steady ACK with a single record, or with what is rarer.
+    #[inline(never)]
+    fn single_ack(&mut self, params: &Params, hops: &mut HopHistory, ack: &Ack<'_>) -> bool {
+        let Some((record, wrap)) = ack.int.single() else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let Some(interval) = hops.advance(record, wrap, ack.now_ns) else {
+            return self.any_ack(params, Some(hops), ack);
+        };
+        let power = self.larger(Power::default(), &interval, false);
+        self.steady_ack(params, ack, power)
     }
 
     /// A steady ACK with a stack of the wire's own format.
@@ -218,9 +215,9 @@ impl PowerTcp {
         records: &[Record],
     ) -> bool {
         match hops.next_stack(records, ack.now_ns as u32, self.largest(false)) {
-            Ok(power) => self.steady_ack(params, ack, power, || ack.full_size),
+            Ok(power) => self.steady_ack(params, ack, power),
             Err(Some(most)) => self.changed_stack(params, ack, most, hops),
-            Err(None) => self.rare_ack(params, Some(hops), ack),
+            Err(None) => self.any_ack(params, Some(hops), ack),
         }
     }
 
@@ -239,20 +236,13 @@ impl PowerTcp {
             return self.unmeasured(params, ack);
         };
         let now_ns = ack.now_ns as u32;
-        let power = hops.any_stack(records, wrap, now_ns, most, self.largest_rarely(false));
+        let power = hops.any_stack(records, wrap, now_ns, most, self.largest(false));
         self.take(params, ack, power)
     }
 
     /// A measurement and nothing else.
     #[inline(always)]
-    fn steady_ack(
-        &mut self,
-        params: &Params,
-        ack: &Ack<'_>,
-        power: Power,
-        full_size: impl FnOnce() -> bool,
-    ) -> bool {
-        self.theta.base.note(ack.rtt_ns, full_size);
+    fn steady_ack(&mut self, params: &Params, ack: &Ack<'_>, power: Power) -> bool {
         self.theta.flags |= MEASURED;
         self.smooth(power);
         let cwnd = self.theta.eq_7(params);
@@ -262,7 +252,7 @@ impl PowerTcp {
 
     /// Any ACK, whatever it brings.
     #[inline(never)]
-    fn rare_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         if !self.started() {
             return false;
         }
@@ -287,7 +277,7 @@ impl PowerTcp {
             return true;
         }
         self.theta.flags |= INT_NOW | MEASURED;
-        self.smooth_rarely(power);
+        self.smooth(power);
         if self
             .theta
             .window
@@ -297,7 +287,7 @@ impl PowerTcp {
             return true;
         }
         let theta = &mut self.theta;
-        let mut cwnd = theta.eq_7_rarely(params);
+        let mut cwnd = theta.eq_7(params);
         if theta.flags & FLAG_GENTLE != 0 {
             if theta.power < GENTLE_END {
                 let acked = u64::from(ack.acked) << CWND_SHIFT;
@@ -315,9 +305,9 @@ impl PowerTcp {
     #[inline(never)]
     fn unmeasured(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
         if !self.has_int() {
-            return self.theta.any_ack(params, None, ack);
+            return self.theta.on_ack(params, None, ack);
         }
-        let ended = self.begin(params, ack);
+        let ended = self.begin_rarely(params, ack);
         let theta = &mut self.theta;
         let slow = theta
             .window
@@ -325,8 +315,14 @@ impl PowerTcp {
         slow.is_some() || ended
     }
 
-    /// What every ACK begins with that is not steady. True when it ends a round.
+    /// The same where it matters little.
     #[inline(never)]
+    fn begin_rarely(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
+        self.begin(params, ack)
+    }
+
+    /// What every ACK begins with that is not steady. True when it ends a round.
+    #[inline]
     fn begin(&mut self, params: &Params, ack: &Ack<'_>) -> bool {
         if !self.has_int() {
             // Coming from θ-PowerTCP: its power is of another kind.
@@ -383,10 +379,11 @@ impl PowerTcp {
         }
         let theta = &mut self.theta;
         let rtt_ns = u64::from(ack.rtt_ns);
-        if !ack.full_size || all_ns >= rtt_ns {
+        let most_rtt_ns = u64::from(theta.base.tau_ns()) << 5;
+        if !ack.full_size || all_ns >= rtt_ns || rtt_ns >= most_rtt_ns {
             return;
         }
-        // Beyond 256 τ, which no power reaches, it wraps, and is of no use either way.
+        // Below 2^61.
         let voltage = (most_ns.wrapping_mul(theta.inverse_tau) >> 32) as u32;
         let voltage = voltage.wrapping_add(POWER_ONE);
         if theta.power.abs_diff(voltage) > voltage >> REST_SHIFT {
@@ -405,7 +402,9 @@ impl PowerTcp {
         theta.flags = (theta.flags & !(INT_NOW | INT_LAST)) | ((theta.flags & INT_NOW) >> 2);
         // The hops show their queues themselves: nothing need be drained to see the path empty.
         theta.base.on_round(0, ack.app_limited);
-        self.learn_unqueued(ack);
+        if theta.base.learns() {
+            self.learn_unqueued(ack);
+        }
         let theta = &mut self.theta;
         if params.ecn {
             let cut = theta.window.ecn_cut(delivered);
@@ -447,35 +446,18 @@ impl Law for PowerTcp {
     }
 
     #[inline]
-    fn any_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    fn on_ack(&mut self, params: &Params, hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         // No call comes between here, so that no register need be saved for what is soon done.
+        if !self.steady(ack) {
+            return self.any_ack(params, hops, ack);
+        }
         match (hops, &ack.int) {
-            (Some(hops), Int::Stack(records @ [_, _, ..], wrap))
-                if wrap.is_stack() && self.steady(ack) =>
-            {
+            (Some(hops), Int::Stack(records @ [_, _, ..], wrap)) if wrap.is_stack() => {
                 self.stack_ack(params, hops, ack, records)
             }
-            (hops, _) => self.rare_ack(params, hops, ack),
+            (Some(hops), _) => self.single_ack(params, hops, ack),
+            (None, _) => self.unmeasured(params, ack),
         }
-    }
-
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        params: &Params,
-        hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let (Some(hops), Some((record, wrap))) = (hops, ack.int.single()) else {
-            return None;
-        };
-        if !self.steady(ack) {
-            return None;
-        }
-        let interval = hops.advance(record, wrap, ack.now_ns)?;
-        let power = self.larger(Power::default(), &interval, false);
-        Some(self.steady_ack(params, ack, power, full_size))
     }
 
     #[inline]

@@ -411,8 +411,8 @@ impl Law for Swift {
         }
     }
 
-    #[inline(never)]
-    fn any_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    #[inline]
+    fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         if !self.started() {
             return false;
         }
@@ -436,27 +436,6 @@ impl Law for Swift {
         } else {
             self.published(params, ack, target_ns) | ended.is_some()
         }
-    }
-
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        params: &Params,
-        _hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let rtt_ns = ack.rtt_ns;
-        if !self.window.uneventful(ack) || rtt_ns == 0 || !self.base.only_notes(rtt_ns) {
-            return None;
-        }
-        if params.referenced || params.ai == 0 {
-            return None;
-        }
-        self.base.note(rtt_ns, full_size);
-        self.rtt_ns = rtt_ns;
-        let target_ns = self.target_ns(params);
-        Some(self.published(params, ack, target_ns))
     }
 
     /// Algorithm 1, On Fast Recovery.
@@ -501,6 +480,9 @@ impl Law for Swift {
     /// Below a packet, one goes every rtt/cwnd; two, because a sender keeps two in flight.
     #[inline]
     fn pacing_rate(&self, params: &Params) -> u64 {
+        if !self.started() {
+            return 0;
+        }
         let cwnd = self.cwnd();
         let gain = if cwnd < 2 * ONE_PACKET {
             1 << 10

@@ -174,7 +174,7 @@ impl ThetaPowerTcp {
     }
 
     /// Takes an RTT into τ. True when τ changed.
-    #[inline(never)]
+    #[inline]
     pub(super) fn learn(&mut self, ack: &Ack<'_>) -> bool {
         let tau_ns = self.base.tau_ns();
         let changed = ack.rtt_ns != 0 && self.base.on_sample(ack.rtt_ns, ack.full_size);
@@ -204,70 +204,36 @@ impl ThetaPowerTcp {
     }
 
     /// Algorithm 2, NORMPOWER.
-    #[inline(never)]
+    #[inline]
     fn measure(&mut self, ack: &Ack<'_>) {
-        if ack.rtt_ns != 0 && self.measure_next(ack).is_none() {
-            self.measure_lone(ack);
+        if ack.rtt_ns == 0 {
+            return;
         }
-    }
-
-    /// The same for a sample with one before it, as nearly every one is; otherwise nothing is taken.
-    #[inline(always)]
-    fn measure_next(&mut self, ack: &Ack<'_>) -> Option<()> {
-        let (rtt, prev_rtt, dt, ds) = self.since_last(ack);
         let tau = i64::from(self.base.tau_ns());
-        if prev_rtt == 0 || ds >= tau {
-            return None;
-        }
-        // Δt = Δs + (θ − θ') is below 33τ here. The products are below 2^30 · 2^30 and, when the step
-        // is backwards, 2^30 · 2^31.
-        let voltage = self.in_tau(rtt.wrapping_add(prev_rtt) >> 1);
-        let smooth = i64::from(self.power);
-        let fresh = self.in_tau(dt).wrapping_mul(voltage);
-        let faded = self.in_tau(ds).wrapping_mul(smooth);
-        let power = smooth.wrapping_add(fresh.wrapping_sub(faded) >> POWER_SHIFT);
-        self.set_power(ack, rtt, power);
-        Some(())
-    }
-
-    /// A sample that stands alone, because it is the first or comes a base RTT after the last one was
-    /// sent: a current of Δt/Δs times the voltage, or the voltage.
-    #[cold]
-    #[inline(never)]
-    fn measure_lone(&mut self, ack: &Ack<'_>) {
-        let (rtt, prev_rtt, dt, ds) = self.since_last(ack);
-        let mut power = self.in_tau(rtt);
-        if prev_rtt != 0 {
-            // 2^32 << 24 fits; Δt/Δs is at most 33, the voltage 32.
-            let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
-            power = current.min(POWER_BOUNDS.1).wrapping_mul(power) >> POWER_SHIFT;
-        }
-        self.set_power(ack, rtt, power);
-    }
-
-    /// The RTT and the one before, bounded, and the times between the ACKs and between the sending of
-    /// the two packets, all ns.
-    #[inline(always)]
-    fn since_last(&self, ack: &Ack<'_>) -> (i64, i64, i64, i64) {
         // τ ≤ 2^30, so that the limit fits 35 bits.
-        let most = i64::from(self.base.tau_ns()) << MAX_RTT_SHIFT;
-        let rtt = i64::from(ack.rtt_ns).min(most);
+        let rtt = i64::from(ack.rtt_ns).min(tau << MAX_RTT_SHIFT);
         let prev_rtt = (self.sample >> 32) as i64;
-        let dt = i64::from((ack.now_ns as u32).wrapping_sub(self.sample as u32));
+        let now = ack.now_ns as u32;
+        let dt = i64::from(now.wrapping_sub(self.sample as u32));
+        // Between the sending of the two packets.
         let ds = dt.wrapping_sub(rtt.wrapping_sub(prev_rtt));
-        (rtt, prev_rtt, dt, ds)
-    }
-
-    /// A time in units of τ, Q24; |ns| is at most 33τ, and 2^56/τ times that below 2^62.
-    #[inline(always)]
-    fn in_tau(&self, ns: i64) -> i64 {
-        ns.wrapping_mul(self.inverse_tau as i64) >> (RECIPROCAL_SHIFT - POWER_SHIFT)
-    }
-
-    #[inline(always)]
-    fn set_power(&mut self, ack: &Ack<'_>, rtt: i64, power: i64) {
         self.flags |= FLAG_MEASURED;
-        self.sample = ((rtt as u64) << 32) | (ack.now_ns & 0xffff_ffff);
+        self.sample = ((rtt as u64) << 32) | u64::from(now);
+
+        // In units of τ, Q24; |ns| is at most 33τ, and 2^56/τ times that below 2^62.
+        let inverse = self.inverse_tau as i64;
+        let scale = |ns: i64| ns.wrapping_mul(inverse) >> (RECIPROCAL_SHIFT - POWER_SHIFT);
+        let power = if prev_rtt != 0 && ds < tau {
+            // Δt = Δs + (θ − θ') is below 33τ here. The products are below 2^30 · 2^30 and, when
+            // the step is backwards, 2^30 · 2^31.
+            let voltage = scale(rtt.wrapping_add(prev_rtt) >> 1);
+            let smooth = i64::from(self.power);
+            let fresh = scale(dt).wrapping_mul(voltage);
+            let faded = scale(ds).wrapping_mul(smooth);
+            smooth.wrapping_add(fresh.wrapping_sub(faded) >> POWER_SHIFT)
+        } else {
+            lone_power(scale(rtt), prev_rtt, dt, ds)
+        };
         self.power = power.max(POWER_BOUNDS.0).min(POWER_BOUNDS.1) as u32;
     }
 
@@ -287,12 +253,6 @@ impl ThetaPowerTcp {
         (now as i64).wrapping_add(step >> 16) as u64
     }
 
-    /// The same where speed does not matter.
-    #[inline(never)]
-    pub(super) fn eq_7_rarely(&self, params: &Params) -> u64 {
-        self.eq_7(params)
-    }
-
     /// Whether much more is in flight than the window allows: an eighth and two packets, so that a
     /// window which breathes does not count as one that was cut.
     #[inline]
@@ -305,7 +265,7 @@ impl ThetaPowerTcp {
     /// Sets the window. It does not grow when the application did not fill it, nor while the sender
     /// waits: after a cut the load it sees is of senders waiting like itself, and not of their
     /// windows.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn set_cwnd(&mut self, params: &Params, ack: &Ack<'_>, cwnd: u64, waits: bool) {
         let most = if ack.app_limited || waits {
             self.window.cwnd()
@@ -337,7 +297,7 @@ impl ThetaPowerTcp {
             0
         };
         let now = self.window.cwnd();
-        let mut cwnd = self.eq_7_rarely(params);
+        let mut cwnd = self.eq_7(params);
         if self.flags & FLAG_GENTLE != 0 {
             if self.power < GENTLE_END && cut == 0 {
                 cwnd = now << 1;
@@ -351,6 +311,19 @@ impl ThetaPowerTcp {
         self.set_cwnd(params, ack, cwnd, self.waits(ack));
         self.old_cwnd = now;
     }
+}
+
+/// The power of a sample that stands alone, because it is the first or comes a base RTT after the
+/// last one was sent: a current of Δt/Δs times the voltage, or the voltage.
+#[cold]
+#[inline(never)]
+fn lone_power(voltage: i64, prev_rtt: i64, dt: i64, ds: i64) -> i64 {
+    if prev_rtt == 0 {
+        return voltage;
+    }
+    // 2^32 << 24 fits; Δt/Δs is at most 33, the voltage 32.
+    let current = (dt << POWER_SHIFT).checked_div(ds).unwrap_or(0);
+    current.min(POWER_BOUNDS.1).wrapping_mul(voltage) >> POWER_SHIFT
 }
 
 impl Law for ThetaPowerTcp {
@@ -409,8 +382,8 @@ impl Law for ThetaPowerTcp {
         self.set_rates(&path);
     }
 
-    #[inline(never)]
-    fn any_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
+    #[inline]
+    fn on_ack(&mut self, params: &Params, _hops: Option<&mut HopHistory>, ack: &Ack<'_>) -> bool {
         if !self.started() {
             return false;
         }
@@ -458,23 +431,6 @@ impl Law for ThetaPowerTcp {
         let limit = u64::from(self.base.tau_ns()) << MAX_RTT_SHIFT;
         self.sample = (u64::from(ack.rtt_ns).min(limit) << 32) | (ack.now_ns & 0xffff_ffff);
         true
-    }
-
-    #[inline(always)]
-    fn quick_ack(
-        &mut self,
-        _params: &Params,
-        _hops: Option<&mut HopHistory>,
-        ack: &Ack<'_>,
-        full_size: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let rtt_ns = ack.rtt_ns;
-        if !self.window.uneventful(ack) || rtt_ns == 0 || !self.base.only_notes(rtt_ns) {
-            return None;
-        }
-        self.measure_next(ack)?;
-        self.base.note(rtt_ns, full_size);
-        Some(false)
     }
 
     #[inline(never)]
@@ -528,9 +484,12 @@ impl Law for ThetaPowerTcp {
 
     #[inline]
     fn pacing_rate(&self, _params: &Params) -> u64 {
-        // Not beyond the host's own rate. All of it zero before the start.
+        if !self.started() {
+            return 0;
+        }
+        // Not beyond the host's own rate.
         let cwnd = self.cwnd().min(self.host_bdp.max(ONE_PACKET));
-        math::rate_of_long(cwnd, self.window.mss(), self.inverse_tau).max(self.window.least_rate())
+        math::rate(cwnd, self.window.mss(), self.inverse_tau).max(self.window.least_rate())
     }
 
     #[inline]

@@ -172,28 +172,19 @@ impl Window {
     }
 
     /// Bytes per second of `cwnd` packets, at most [`MAX_CWND`], in `rtt_ns`, times `gain` in Q10, at
-    /// most 10; `u64::MAX`, which is no pacing, when one of the two is zero, and zero for no window.
+    /// most 10; `u64::MAX`, which is no pacing, when one of the two is zero.
     #[inline]
     #[must_use]
     pub fn rate(&self, cwnd: u64, gain: u64, rtt_ns: u32) -> u64 {
-        // Below 2^42.
-        let gained = cwnd.wrapping_mul(gain) >> 10;
-        let inverse = math::reciprocal(rtt_ns);
-        let rate = if gain != 0 && rtt_ns >= math::SHORT_NS {
-            math::rate_of_long(gained, self.mss, inverse)
-        } else if cwnd == 0 {
-            return 0;
-        } else if gain == 0 || rtt_ns == 0 {
+        if gain == 0 || rtt_ns == 0 {
             return u64::MAX;
-        } else {
-            math::rate(gained, self.mss, inverse)
-        };
-        rate.max(self.least_rate())
+        }
+        let cwnd = (cwnd.wrapping_mul(gain) >> 10).min(MAX_CWND << 4);
+        math::rate(cwnd, self.mss, math::reciprocal(rtt_ns)).max(self.least_rate())
     }
 
     /// DCTCP's answer to the marks of a round in which `delivered` packets arrived: what to take
     /// off the window (Q20).
-    #[inline(never)]
     pub fn ecn_cut(&mut self, delivered: u32) -> u64 {
         let ce = u32::from(self.ce);
         self.ce = 0;

@@ -108,7 +108,7 @@ fn a_stalled_law_would_be_found() {
             self.0 = Window::new(path, 5000);
         }
         fn path_changed(&mut self, _: &(), _: &Path) {}
-        fn any_ack(&mut self, _: &(), _: Option<&mut HopHistory>, _: &Ack<'_>) -> bool {
+        fn on_ack(&mut self, _: &(), _: Option<&mut HopHistory>, _: &Ack<'_>) -> bool {
             false
         }
         fn on_loss(&mut self, _: &(), _: u64) {}

@@ -110,14 +110,11 @@ impl Body {
     #[must_use]
     pub const fn record(&self) -> Record {
         let [hop_id, meta, _, _, q0, q1, x0, x1, x2, s0, s1, s2] = self.0;
-        // In two words, as they lie in memory.
-        let high = u32::from_be_bytes([q0, q1, x0, x1]);
-        let low = u32::from_be_bytes([x2, s0, s1, s2]);
         Record {
             // 65535 times 80 is far below 2^32.
-            qlen_bytes: (high >> 16).wrapping_mul(QLEN_UNIT),
-            tx_bytes: ((high << 8 | low >> 24) << TX_SHIFT) & TX_MASK,
-            ts_ns: low & TS_MASK,
+            qlen_bytes: (u16::from_be_bytes([q0, q1]) as u32).wrapping_mul(QLEN_UNIT),
+            tx_bytes: u32::from_be_bytes([0, x0, x1, x2]) << TX_SHIFT,
+            ts_ns: u32::from_be_bytes([0, s0, s1, s2]),
             speed: Speed::from_code(meta),
             hop_id,
         }

@@ -377,45 +377,19 @@ impl Hold {
         delivered: u32,
         prior: u32,
     ) -> Option<(u32, u32)> {
-        if !fresh && self.waits(prior) {
-            self.add(acked, ce);
+        let acked = acked.wrapping_add(self.acked);
+        let ce = ce.wrapping_add(self.ce);
+        if !fresh && self.armed != 0 && (prior.wrapping_sub(self.sampled) as i32) < 0 {
+            (self.acked, self.ce) = (acked, ce);
             return None;
         }
-        let all = self.with(acked, ce);
-        self.told(delivered);
-        self.armed = fresh as u32;
-        Some(all)
-    }
-
-    /// Whether an ACK without a sample is to wait.
-    #[inline(always)]
-    #[must_use]
-    pub const fn waits(&self, prior: u32) -> bool {
-        self.armed != 0 && (prior.wrapping_sub(self.sampled) as i32) < 0
-    }
-
-    /// Packets of an ACK, and those of them marked, with what waits.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(&self, acked: u32, ce: u32) -> (u32, u32) {
-        (acked.wrapping_add(self.acked), ce.wrapping_add(self.ce))
-    }
-
-    /// Lets an ACK wait.
-    #[inline(always)]
-    pub fn add(&mut self, acked: u32, ce: u32) {
-        (self.acked, self.ce) = self.with(acked, ce);
-    }
-
-    /// The law was told of all, with a sample.
-    #[inline(always)]
-    pub fn told(&mut self, delivered: u32) {
         *self = Self {
             sampled: delivered,
-            armed: 1,
+            armed: fresh as u32,
             acked: 0,
             ce: 0,
         };
+        Some((acked, ce))
     }
 }
 
