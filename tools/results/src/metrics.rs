@@ -322,11 +322,11 @@ fn settle_rounds(r: &Resolved, samples: &Samples) -> Option<f64> {
     (end + window <= last + 1).then(|| trips.within(begin..=end))
 }
 
-/// A period without starts and stops, and the long flows that are there in all of it.
+/// A period without starts and stops, and the long flows that are there in all of it, with their fair shares.
 struct Period {
     from_ns: u64,
     to_ns: u64,
-    flows: Vec<usize>,
+    flows: Vec<(usize, f64)>,
 }
 
 /// The periods between starts and stops, those shorter than two windows left out.
@@ -340,34 +340,27 @@ fn periods(r: &Resolved, samples: &Samples) -> Vec<Period> {
     edges.sort_unstable();
     edges.dedup();
     let long_enough = |w: &&[u64]| w[1] - w[0] >= 2 * r.measure.window_ns;
-    let periods = edges.windows(2).filter(long_enough).map(|w| Period {
-        from_ns: w[0],
-        to_ns: w[1],
-        flows: flows
-            .iter()
-            .copied()
-            .filter(|&f| {
-                r.flows[f].work == Work::Long && r.flows[f].start_ns <= w[0] && end(f) >= w[1]
-            })
-            .collect(),
+    let periods = edges.windows(2).filter(long_enough).map(|w| {
+        let there = |f: &usize| {
+            r.flows[*f].work == Work::Long && r.flows[*f].start_ns <= w[0] && end(*f) >= w[1]
+        };
+        let flows: Vec<usize> = flows.iter().copied().filter(there).collect();
+        let shares = r.max_min_bps(&flows);
+        Period {
+            from_ns: w[0],
+            to_ns: w[1],
+            flows: flows.into_iter().zip(shares).collect(),
+        }
     });
     periods.collect()
 }
 
 /// Jain's index of what `flows` delivered between two samples, each over its fair share; none when fewer than two
 /// have one.
-fn jain_between(
-    r: &Resolved,
-    samples: &Samples,
-    flows: &[usize],
-    a: usize,
-    b: usize,
-) -> Option<f64> {
-    let shares = r.max_min_bps(flows);
+fn jain_between(samples: &Samples, flows: &[(usize, f64)], a: usize, b: usize) -> Option<f64> {
     let got: Vec<f64> = flows
         .iter()
-        .zip(&shares)
-        .filter(|(_, &share)| share > 0.0)
+        .filter(|(_, share)| *share > 0.0)
         .filter_map(|(f, share)| {
             let d = &samples.delivered[f];
             Some((d.get(b)?.saturating_sub(*d.get(a)?)) as f64 / share)
@@ -419,7 +412,7 @@ fn least_step_jain(r: &Resolved, samples: &Samples) -> Option<f64> {
     let jains = periods(r, samples).into_iter().filter_map(|p| {
         let from = p.from_ns + (p.to_ns - p.from_ns) / 2;
         let (a, b) = (from.div_ceil(step) as usize, (p.to_ns / step) as usize);
-        jain_between(r, samples, &p.flows, a, b)
+        jain_between(samples, &p.flows, a, b)
     });
     jains.min_by(f64::total_cmp)
 }
@@ -435,7 +428,7 @@ fn longest_jain_settle(r: &Resolved, samples: &Samples) -> Option<f64> {
         let first = p.from_ns.div_ceil(m.interval_ns) as usize;
         let last = ((p.to_ns / m.interval_ns) as usize).checked_sub(window)?;
         let unfair = |k: &usize| {
-            jain_between(r, samples, &p.flows, *k, *k + window).is_none_or(|jain| jain < FAIR)
+            jain_between(samples, &p.flows, *k, *k + window).is_none_or(|jain| jain < FAIR)
         };
         let rounds = match (first..=last).rev().find(unfair) {
             Some(k) if k == last => return None,

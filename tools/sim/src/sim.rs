@@ -139,6 +139,22 @@ struct Channel {
     receiver: Option<Box<Receiver>>,
 }
 
+impl Channel {
+    /// Of a standing connection: the message that `at` counts to, how many of its bytes are in the segments up to
+    /// `upto`, and whether that is all of it. None when nothing of it is.
+    fn reached(&self, at: impl Fn(&Standing) -> u32, upto: u32) -> Option<(u32, u64, bool)> {
+        let (standing, ends) = (self.standing.as_ref()?, self.cut.ends.as_ref()?);
+        let at = at(standing) as usize;
+        let &flow = standing.messages.get(at)?;
+        let before = if at == 0 { 0 } else { ends[at - 1].segments };
+        let upto = upto.min(ends[at].segments);
+        (upto > before).then(|| {
+            let whole = upto == ends[at].segments;
+            (flow, self.cut.bytes(before, upto), whole)
+        })
+    }
+}
+
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
@@ -984,21 +1000,12 @@ impl Sim {
     /// Segments up to `next` are in order on a standing connection.
     fn heard_messages(&mut self, c: u32, next: u32) {
         let channel = &mut self.channels[c as usize];
-        let (Some(standing), Some(ends)) = (&mut channel.standing, &channel.cut.ends) else {
-            return;
-        };
-        while let Some(&flow) = standing.messages.get(standing.heard as usize) {
-            let at = standing.heard as usize;
-            let before = if at == 0 { 0 } else { ends[at - 1].segments };
-            let upto = next.min(ends[at].segments);
-            if upto <= before {
-                break;
-            }
+        while let Some((flow, bytes, whole)) = channel.reached(|s| s.heard, next) {
             let state = &mut self.states[flow as usize];
-            state.delivered_bytes = channel.cut.bytes(before, upto);
-            if upto != ends[at].segments {
+            state.delivered_bytes = bytes;
+            let Some(standing) = channel.standing.as_mut().filter(|_| whole) else {
                 break;
-            }
+            };
             state.received = self.now;
             standing.heard += 1;
         }
@@ -1007,21 +1014,12 @@ impl Sim {
     /// Segments up to `una` of a standing connection are acknowledged.
     fn acked_messages(&mut self, c: u32, una: u32) {
         let channel = &mut self.channels[c as usize];
-        let (Some(standing), Some(ends)) = (&mut channel.standing, &channel.cut.ends) else {
-            return;
-        };
-        while let Some(&flow) = standing.messages.get(standing.acked as usize) {
-            let at = standing.acked as usize;
-            let before = if at == 0 { 0 } else { ends[at - 1].segments };
-            let upto = una.min(ends[at].segments);
-            if upto <= before {
-                break;
-            }
+        while let Some((flow, bytes, whole)) = channel.reached(|s| s.acked, una) {
             let state = &mut self.states[flow as usize];
-            state.acked_bytes = channel.cut.bytes(before, upto);
-            if upto != ends[at].segments {
+            state.acked_bytes = bytes;
+            let Some(standing) = channel.standing.as_mut().filter(|_| whole) else {
                 break;
-            }
+            };
             state.done = true;
             state.finished = self.now;
             self.done.push(flow);
