@@ -15,7 +15,10 @@ use crate::{
         sock::{CaState, RateSample, Sock},
         trace,
     },
-    laws::{math::CWND_SHIFT, Ack, ConfigError, Coverage, HopHistory, Int, Law, Path, Record},
+    laws::{
+        math::CWND_SHIFT, Ack, Calm, ConfigError, Coverage, Ease, HopHistory, Int, Law, Path,
+        Record,
+    },
     trace::Rest,
 };
 use core::marker::PhantomData;
@@ -75,11 +78,10 @@ const GENTLE: u64 = 2;
 #[repr(C)]
 pub(crate) struct State<L> {
     law: L,
-    /// Bytes acknowledged at the last ACK: with the packets acknowledged since, it tells whether those
-    /// were of full size.
-    bytes_acked: u32,
-    /// The MSS that the law was told of.
-    mss: u16,
+    calm: Calm,
+    /// Bytes acknowledged when an ACK was last looked at, as far as 16 bits: with the packets acknowledged
+    /// since, it tells whether those were of full size.
+    bytes_acked: u16,
     /// The route that the law was told of, [`Sock::route`].
     route: u8,
     held: Held,
@@ -139,7 +141,6 @@ fn path<L: Law>(sk: &Sock<'_>, settings: &Settings<L>) -> Path {
 #[inline(never)]
 fn follow_path<L: Law>(sk: &Sock<'_>, ca: &mut State<L>, settings: &Settings<L>) {
     let path = path(sk, settings);
-    ca.mss = path.mss;
     ca.route = sk.route();
     ca.law.path_changed(&settings.law, &path);
 }
@@ -162,7 +163,7 @@ fn completed(record: Option<&mut storage::Record<'_>>, ack: &mut Ack<'_>) -> boo
 
 /// Tells the law of an ACK, with the telemetry that the segment with this number brought: for Poseidon
 /// the maximum per-hop delay, for the others what hops say of themselves and what the law remembers of
-/// them.
+/// them. True when the pacing rate may have changed; none when the ACK waits for one with telemetry.
 #[cfg(feature = "telemetry")]
 #[inline(always)]
 fn tell<T: Tenant>(
@@ -171,7 +172,7 @@ fn tell<T: Tenant>(
     settings: &Settings<T::Law>,
     number: u32,
     ack: Ack<'_>,
-) -> bool {
+) -> Option<bool> {
     const MPD: bool = cfg!(feature = "poseidon");
     let mut record = storage::Record::of(sk);
     let sample = record.as_mut().and_then(|record| record.take(number));
@@ -192,10 +193,10 @@ fn tell<T: Tenant>(
     let mut ack = ack;
     ack.int = int;
     if !completed(record.as_mut(), &mut ack) {
-        return false;
+        return None;
     }
     let hops = record.as_mut().map(storage::Record::history);
-    decide::<T>(sk, law, settings, hops, &ack)
+    Some(decide::<T>(sk, law, settings, hops, &ack))
 }
 
 /// The same for a law that does without.
@@ -207,8 +208,18 @@ fn tell<T: Tenant>(
     settings: &Settings<T::Law>,
     _number: u32,
     ack: Ack<'_>,
-) -> bool {
-    decide::<T>(sk, law, settings, None, &ack)
+) -> Option<bool> {
+    Some(decide::<T>(sk, law, settings, None, &ack))
+}
+
+/// Does somebody read the record of decisions, or of samples?
+#[inline(always)]
+fn watched() -> bool {
+    #[cfg(feature = "telemetry")]
+    if storage::logging() {
+        return true;
+    }
+    trace::on()
 }
 
 /// The law's decision, and a record of it for who wants to see it.
@@ -287,8 +298,7 @@ fn set_window<L: Law>(sk: &Sock<'_>, law: &L, least: u32) {
     sk.set_cwnd(law.cwnd_packets_at(sk.delivered()).max(least));
 }
 
-/// The law's pacing rate, for all who ask outside of an ACK.
-#[cold]
+/// The law's pacing rate, one copy for all who ask.
 #[inline(never)]
 fn pacing_rate<L: Law>(law: &L, params: &L::Params) -> u64 {
     law.pacing_rate(params)
@@ -301,6 +311,70 @@ fn apply<L: Law>(sk: &Sock<'_>, law: &L, params: &L::Params) {
     sk.set_pacing_rate(pacing_rate(law, params));
 }
 
+/// Looks at an ACK. Apart from those that pass, so that for them nothing is saved on the stack, and with what
+/// TCP said in the registers that it used.
+#[inline(never)]
+fn look<T: Tenant>(
+    sk: Sock<'_>,
+    number: u32,
+    settings: &Settings<T::Law>,
+    rs: &RateSample,
+    ca: &mut State<T::Law>,
+) {
+    let sk = &sk;
+    if !ca.law.started() {
+        return; // The SYN-ACK of an active open comes before `init`.
+    }
+    if u32::from(ca.law.window().mss()) != sk.mss() || ca.route != sk.route() {
+        follow_path(sk, ca, settings);
+    }
+    let acked = ca.calm.all(rs.acked_sacked());
+    let bytes = sk.bytes_acked();
+    // On the wire a segment with options is as long as one without: it has less data by as much.
+    let short = (acked as u16)
+        .wrapping_mul(ca.law.window().mss())
+        .wrapping_sub(bytes.wrapping_sub(ca.bytes_acked));
+    let full_bytes = u32::from(short) <= acked.wrapping_mul(MAX_OPTIONS);
+    ca.bytes_acked = bytes;
+    let in_flight = sk.in_flight();
+    let rtt_us = rs.rtt_us().unwrap_or(0);
+    let ack = Ack {
+        now_ns: sk.clock_ns(),
+        rtt_ns: us_to_ns(rtt_us),
+        acked,
+        delivered: sk.delivered(),
+        prior_delivered: rs.prior_delivered(),
+        in_flight,
+        ce: if sk.counts_marks() {
+            rs.delivered_ce()
+        } else {
+            0 // Answered once, by `set_state`.
+        },
+        // A window that the application, the receiver or the send buffer leaves unused does not grow.
+        app_limited: rs.is_app_limited() || sk.is_held_back(),
+        full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
+        int: Int::None,
+    };
+    let told = tell::<T>(sk, &mut ca.law, settings, number, ack);
+    if told == Some(true) {
+        sk.set_pacing_rate(pacing_rate(&ca.law, &settings.law));
+    }
+    // Who watches sees every ACK; and one that waits for telemetry is not the last to be looked at.
+    let ease = if told.is_none() || watched() {
+        Ease::default()
+    } else {
+        ca.law.calm(&settings.law)
+    };
+    ca.calm.told::<T::Law>(ease, acked, rtt_us);
+    // At least one retransmission may leave now, however far the window has fallen.
+    let least = if rs.losses() == 0 {
+        1
+    } else {
+        in_flight.saturating_add(1)
+    };
+    set_window(sk, &ca.law, least);
+}
+
 #[vtable]
 impl<T: Tenant> CongestionControl for LawCc<T> {
     type State = State<T::Law>;
@@ -310,8 +384,8 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
 
     fn init(Call { sk, ca, settings }: Call<'_, Self>) {
         let path = path(sk, settings);
-        ca.mss = path.mss;
         ca.route = sk.route();
+        ca.calm = Calm::default();
         ca.bytes_acked = sk.bytes_acked();
         ca.law.start(&settings.law, &path, sk.clock_ns());
         if settings.gentle {
@@ -326,48 +400,13 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn cong_control(Call { sk, ca, settings }: Call<'_, Self>, number: u32, rs: &RateSample) {
-        if !ca.law.started() {
-            return; // The SYN-ACK of an active open comes before `init`.
+        if !rs.is_clean()
+            || !ca
+                .calm
+                .passes::<T::Law>(rs.acked_sacked(), rs.rtt_us_or_more())
+        {
+            look::<T>(*sk, number, settings, rs, ca);
         }
-        if u32::from(ca.mss) != sk.mss() || ca.route != sk.route() {
-            follow_path(sk, ca, settings);
-        }
-        let acked = rs.acked_sacked();
-        let bytes = sk.bytes_acked();
-        // On the wire a segment with options is as long as one without: it has less data by as much.
-        let short = acked
-            .wrapping_mul(ca.mss.into())
-            .wrapping_sub(bytes.wrapping_sub(ca.bytes_acked));
-        let full_bytes = short <= acked.wrapping_mul(MAX_OPTIONS);
-        ca.bytes_acked = bytes;
-        let in_flight = sk.in_flight();
-        let ack = Ack {
-            now_ns: sk.clock_ns(),
-            rtt_ns: rs.rtt_us().map_or(0, us_to_ns),
-            acked,
-            delivered: sk.delivered(),
-            prior_delivered: rs.prior_delivered(),
-            in_flight,
-            ce: if sk.counts_marks() {
-                rs.delivered_ce()
-            } else {
-                0 // Answered once, by `set_state`.
-            },
-            // A window that the application, the receiver or the send buffer leaves unused does not grow.
-            app_limited: rs.is_app_limited() || sk.is_held_back(),
-            full_size: acked != 0 && full_bytes && !rs.is_retrans() && !rs.is_ack_delayed(),
-            int: Int::None,
-        };
-        if tell::<T>(sk, &mut ca.law, settings, number, ack) {
-            sk.set_pacing_rate(ca.law.pacing_rate(&settings.law));
-        }
-        // At least one retransmission may leave now, however far the window has fallen.
-        let least = if rs.losses() == 0 {
-            1
-        } else {
-            in_flight.saturating_add(1)
-        };
-        set_window(sk, &ca.law, least);
     }
 
     fn ssthresh(call: Call<'_, Self>) -> u32 {
@@ -375,11 +414,13 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
     }
 
     fn undo_cwnd(Call { sk, ca, settings }: Call<'_, Self>) -> u32 {
+        ca.calm.end();
         ca.law.on_undo(&settings.law);
         ca.law.cwnd_packets_at(sk.delivered()).max(sk.cwnd())
     }
 
     fn set_state(Call { sk, ca, settings }: Call<'_, Self>, new: CaState) {
+        ca.calm.end();
         let (law, params) = (&mut ca.law, &settings.law);
         match (sk.ca_state(), new) {
             (_, CaState::Loss) => law.on_timeout(params, sk.clock_ns()),
@@ -400,6 +441,7 @@ impl<T: Tenant> CongestionControl for LawCc<T> {
 
     fn cwnd_event_tx_start(Call { sk, ca, settings }: Call<'_, Self>) {
         if ca.law.started() && sk.idle_us() > sk.rto_us() {
+            ca.calm.end();
             ca.law.on_idle_restart(&settings.law, sk.clock_ns());
             apply(sk, &ca.law, &settings.law);
         }

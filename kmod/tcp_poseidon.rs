@@ -50,6 +50,7 @@ law_module! {
         pacing_percent: 200, "pacing above two packets, percent of cwnd/RTT (0: none; 150 to 1000)";
         probe_interval_us: 100000, "how long a base RTT learned without telemetry stays fresh, us (0: for ever; 1000 to 10000000)";
         ecn: 1, "1: answer ECN marks as DCTCP does, 0: leave them";
+        calm: 1, "1: at rest one look in a round trip is enough, 0: look at every ACK";
         signal: 0, "ablation: 0: maximum per-hop delay, 1: end-to-end delay";
         target: 0, "ablation: 0: logarithmic target, 1: power law, 2: fixed";
         q_thousandths: 500, "exponent of the power law, negative, thousandths (1 to 2000)";
@@ -83,6 +84,7 @@ impl Tenant for Cc {
                 pacing_percent: v.pacing_percent,
                 probe_interval_us: v.probe_interval_us,
                 ecn: v.ecn,
+                calm: v.calm,
                 signal: v.signal,
                 target: v.target,
                 q_thousandths: v.q_thousandths,

@@ -44,6 +44,7 @@ law_module! {
         probe_interval_us: 100000, "how long a learned base RTT stays fresh, us (0: for ever; 1000 to 10000000)";
         base_rtt_margin_ns: 0, "added to a learned base RTT for hosts that jitter, ns (0 to 60000)";
         ecn: 1, "1: answer ECN marks as DCTCP does, 0: leave them";
+        calm: 1, "1: at rest two looks in a round trip are enough, 0: look at every ACK";
     }
 }
 
@@ -62,6 +63,7 @@ impl Tenant for Cc {
                 probe_interval_us: v.probe_interval_us,
                 base_rtt_margin_ns: v.base_rtt_margin_ns,
                 ecn: v.ecn,
+                calm: v.calm,
             })?,
             line_rate: param::line_rate(v.host_mbps)?,
             base_rtt_ns: param::base_rtt_ns(v.base_rtt_us)?,

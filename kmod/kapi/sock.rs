@@ -16,6 +16,7 @@ use kernel::sync::atomic::{Atomic, Full};
 ///
 /// `tp` points to a live, full TCP socket for all of `'a`. In every callback but `get_info`, which only
 /// reads, this context holds the socket's lock, so nobody else writes the fields that the lock protects.
+#[derive(Clone, Copy)]
 pub struct Sock<'a> {
     tp: NonNull<bindings::tcp_sock>,
     _life: PhantomData<&'a ()>,
@@ -180,8 +181,8 @@ impl<'a> Sock<'a> {
 
     /// Bytes acknowledged so far, in order; wraps.
     #[inline(always)]
-    pub fn bytes_acked(&self) -> u32 {
-        get!(self, bytes_acked) as u32
+    pub fn bytes_acked(&self) -> u16 {
+        get!(self, bytes_acked) as u16
     }
 
     /// How long nothing has been delivered, microseconds.
@@ -336,6 +337,18 @@ impl RateSample {
     #[inline(always)]
     pub fn rtt_us(&self) -> Option<u32> {
         u32::try_from(self.0.rtt_us).ok()
+    }
+
+    /// The same; a number that no time has when there is none.
+    #[inline(always)]
+    pub fn rtt_us_or_more(&self) -> u64 {
+        self.0.rtt_us as u64
+    }
+
+    /// Is there neither a loss nor a CE mark in it?
+    #[inline(always)]
+    pub fn is_clean(&self) -> bool {
+        self.0.losses | self.0.delivered_ce == 0
     }
 
     /// Packets newly ACKed or SACKed by this ACK.

@@ -9,7 +9,7 @@
 use super::{bindings, sock::Sock};
 use crate::{
     laws::HopHistory,
-    wire::{self, storage::Head, Sample, Storage},
+    wire::{self, storage::Head, Format, Sample, Storage},
 };
 use core::{
     mem::{align_of, offset_of, size_of},
@@ -81,12 +81,17 @@ impl<'a> Record<'a> {
         if head.sample.format == had {
             return None; // Nothing there, or not yet for this ACK.
         }
+        let mut body = Body::default();
         // SAFETY: valid by the invariant, and aligned as asserted below.
-        let body = unsafe {
-            core::ptr::read_volatile(
-                (&raw const (*self.data.as_ptr()).head.sample.body).cast::<Body>(),
-            )
-        };
+        unsafe {
+            let from = (&raw const (*self.data.as_ptr()).head.sample.body).cast::<Body>();
+            if cfg!(feature = "poseidon") && had == Format::Mpd as u8 {
+                // There is no more in it than two delays.
+                body[0] = core::ptr::read_volatile(from.cast());
+            } else {
+                body = core::ptr::read_volatile(from);
+            }
+        }
         fence(Ordering::Acquire);
         if get!(self, generation) != generation {
             return None; // Written meanwhile: torn, and of a later segment.
@@ -127,14 +132,20 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn log(&self, ack: u32, sample: &Sample) {
-        // SAFETY: a bool of C that is only ever 0 or 1, written once, whole.
-        if unsafe { core::ptr::read_volatile(&raw const bindings::fathom_int_logging) } {
+        if logging() {
             // SAFETY: the socket is live; a sample has the 40 bytes that are copied.
             unsafe {
                 bindings::fathom_int_seen(self.sk.as_raw(), ack, (&raw const *sample).cast())
             };
         }
     }
+}
+
+/// Does somebody read the log of samples?
+#[inline(always)]
+pub fn logging() -> bool {
+    // SAFETY: a bool of C that is only ever 0 or 1, written once, whole.
+    unsafe { core::ptr::read_volatile(&raw const bindings::fathom_int_logging) }
 }
 
 /// The body of a sample in words: a volatile copy of bytes would be one of single bytes.

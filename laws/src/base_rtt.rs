@@ -59,6 +59,9 @@ const NEAR_SHIFT: u32 = 8;
 /// Doublings of the first wait until 65536 rounds, which is all the counter holds.
 const MAX_DRAINS: u8 = 12;
 
+/// Drains of a flow that may still have others' queue in its τ.
+const YOUNG_DRAINS: u8 = 2;
+
 const DRAIN_SHIFT: u32 = 2;
 const DRAIN_LEAST: u64 = math::ONE_PACKET >> 1;
 
@@ -175,6 +178,16 @@ impl BaseRtt {
     #[must_use]
     pub fn known(&self) -> bool {
         self.phase >= LEARNED
+    }
+
+    /// Whether it has been looked for a few times, is not being looked for, and is so long that a single
+    /// sample tells a sixteenth of it.
+    #[inline]
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let confirmed =
+            self.phase == GIVEN || (self.phase == LEARNED && self.drains >= YOUNG_DRAINS);
+        confirmed && self.tau_ns >> 4 >= u32::from(self.clock_ns)
     }
 
     /// A round-trip time, not zero. True when τ changed.

@@ -7,6 +7,7 @@
 //! [`CWND_SHIFT`] fractional bits. Counters wrap; zero means "unknown"
 //! where a field says so.
 
+use super::calm::Ease;
 use super::math::{CWND_SHIFT, ONE_PACKET};
 use super::window::Window;
 #[cfg(not(MODULE))]
@@ -289,6 +290,8 @@ pub trait Law: Copy + Default {
     type Params: Copy;
     /// Its name as a congestion control, at most 15 characters.
     const NAME: &'static str;
+    /// Whether a calm flow has to see the round-trip time fall.
+    const FALLS: bool = false;
 
     /// Checks a configuration.
     ///
@@ -310,6 +313,14 @@ pub trait Law: Copy + Default {
         hops: Option<&mut HopHistory>,
         ack: &Ack<'_>,
     ) -> bool;
+
+    /// Whether the flow is where the law wants it, and how many ACKs the law then need not be told of: see
+    /// [`Calm`](super::calm::Calm).
+    #[inline]
+    fn calm(&self, params: &Self::Params) -> Ease {
+        let _ = params;
+        Ease::default()
+    }
 
     /// A loss was found by duplicate or selective ACKs, once per recovery.
     fn on_loss(&mut self, params: &Self::Params, now_ns: u64);

@@ -18,11 +18,13 @@
 #![forbid(unsafe_code)]
 
 pub mod base_rtt;
+pub mod calm;
 pub mod derive;
 pub mod law;
 pub mod math;
 pub mod window;
 
+pub use self::calm::{Calm, Ease};
 pub use self::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Mpd, Path, Record, Wrap};
 
 // A kernel module passes `--cfg feature="single"` and `--cfg feature="<law>"` and gets that law

@@ -27,6 +27,7 @@
 //! flow sees for itself. A single ACK without telemetry says nothing; a round without any does.
 
 use super::base_rtt::BaseRtt;
+use super::calm::Ease;
 use super::derive::Target;
 use super::law::{Ack, ConfigError, Coverage, HopHistory, Int, Law, Path};
 use super::math::{self, CWND_SHIFT, LOG_SHIFT, ONE_PACKET};
@@ -55,6 +56,9 @@ const INT_LAST: u8 = 2;
 /// It covered a part of it.
 const PART_NOW: u8 = 4;
 const PART_LAST: u8 = 8;
+/// A rate is near that of the target within half an octave: for m = 0.25 a step is then below a tenth of
+/// the window, which is less than pacing and delayed ACKs make of it. Q26.
+const NEAR_LOG: u64 = 1 << (LOG_SHIFT - 1);
 
 /// What delay the law compares (ablation, §5.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +129,8 @@ pub struct Config {
     pub probe_interval_us: u32,
     /// 1 = answer ECN marks as DCTCP does, 0 = leave them.
     pub ecn: u32,
+    /// 1 = at rest a look or two in a round are enough, 0 = every ACK is looked at.
+    pub calm: u32,
     /// Ablation: 0 = maximum per-hop delay, 1 = end-to-end delay.
     pub signal: u32,
     /// Ablation: 0 = logarithmic target (Eq. 3), 1 = power law k + p (rate/max)^q, 2 = k + p.
@@ -158,6 +164,7 @@ impl Default for Config {
             pacing_percent: 200,
             probe_interval_us: 100_000,
             ecn: 1,
+            calm: 1,
             signal: 0,
             target: 0,
             q_thousandths: 500,
@@ -194,6 +201,7 @@ pub struct Params {
     m: u32,
     adapt_m: bool,
     ecn: bool,
+    calm: bool,
     signal: Signal,
     shape: Shape,
     update: Update,
@@ -244,7 +252,9 @@ pub struct Poseidon {
     /// The window beyond which more is of no use, packets in Q14.
     most: u32,
     flags: u8,
-    pad: [u8; 3],
+    /// 1 = the rate was near that of the target.
+    near: u8,
+    pad: [u8; 2],
 }
 
 super::assert_state!(Poseidon);
@@ -309,11 +319,16 @@ impl Poseidon {
         math::div(range, u64::from(self.slope)).min(u32::MAX as u64) as u32
     }
 
-    /// What max_rate carries in a base RTT and the longest delay that any flow tolerates, p + k: a longer
-    /// window would be a queue. Hops show theirs; the host's own does not, and a flow that fills its host's link
-    /// would grow into it without end.
+    /// What max_rate carries in a base RTT and the delay that a flow of a thousandth of it tolerates, 3/4 p + k
+    /// when rates span 10^4: a longer window would be a queue, and ACKs seldom meet a longer one on their way
+    /// back. Hops show theirs; the host's own does not, and a flow that fills its host's link would grow into
+    /// it without end, and take as long to come down when another joins.
     fn set_most(&mut self, params: &Params) {
-        let ns = self.base.tau_ns().saturating_add(self.p_ns());
+        let p_ns = self.p_ns();
+        let ns = self
+            .base
+            .tau_ns()
+            .saturating_add(p_ns.wrapping_sub(p_ns >> 2));
         let ns = ns.saturating_add(self.k_ns);
         let log = i64::from(self.log_max).wrapping_add(i64::from(math::log2(u64::from(ns))));
         let packets = log.wrapping_sub(i64::from(CWND_SHIFT + RATE_SHIFT) << LOG_SHIFT);
@@ -497,6 +512,7 @@ impl Poseidon {
         let over = i64::from(delay_ns).wrapping_sub(i64::from(self.k_ns));
         let over = over.wrapping_mul(i64::from(self.slope)) >> (SLOPE_SHIFT - LOG_SHIFT);
         let distance = log_share.wrapping_sub(over);
+        self.near = u8::from(distance.unsigned_abs() < NEAR_LOG);
         if distance < 0 {
             if !self.may_decrease(ack.now_ns) {
                 return false;
@@ -581,8 +597,9 @@ impl Poseidon {
         } else {
             params.probe_interval_us
         };
-        self.base.on_round(interval_us, ack.app_limited);
-        self.set_gain(params);
+        if self.base.on_round(interval_us, ack.app_limited) {
+            self.set_gain(params);
+        }
         if params.ecn {
             let cut = self.window.ecn_cut(delivered);
             if cut != 0 {
@@ -626,6 +643,7 @@ impl Law for Poseidon {
             i64::from(math::log2(u64::from(ratio))).wrapping_sub(i64::from(math::log2(1000)))
         };
         Ok(Params {
+            calm: check("calm", c.calm, 0, 1)? != 0,
             plain: c.target == 0 && c.update == 0,
             log_min_md: log(c.min_md_thousandths),
             log_max_mi: log(c.max_mi_thousandths),
@@ -729,6 +747,20 @@ impl Law for Poseidon {
         self.rtt_ns = rtt_ns.get();
         let log_share = self.log_share(rtt_ns.get());
         self.receive_plain(params, ack, log_share, delay_ns)
+    }
+
+    /// A round: it shrinks its window once in each.
+    #[inline]
+    fn calm(&self, params: &Params) -> Ease {
+        let there = self.near != 0 || self.window.cwnd() >= self.max_cwnd();
+        if params.calm && there && self.window.steady() && !self.base.draining() {
+            Ease {
+                after: 0,
+                may: self.window.of_a_round(),
+            }
+        } else {
+            Ease::default()
+        }
     }
 
     /// Algorithm 2, FastRecovery.

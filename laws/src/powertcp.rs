@@ -27,6 +27,7 @@
 //! without telemetry, or with none that can be compared yet, changes nothing. After a whole round
 //! of such ACKs the law is θ-PowerTCP until telemetry comes back.
 
+use super::calm::Ease;
 use super::hop::{Interval, LINK_TIME_SHIFT};
 use super::law::{Ack, ConfigError, HopHistory, Int, Law, Path, Record};
 use super::math::{CWND_SHIFT, MAX_CWND};
@@ -42,6 +43,10 @@ const INT_NOW: u8 = 0x80;
 const INT_LAST: u8 = 0x20;
 /// The power was measured in this round.
 const MEASURED: u8 = 0x10;
+
+/// A flow is calm when its window is within this part, 1/32, of what the law would make it: sooner than
+/// θ-PowerTCP it looks closely when others leave.
+const CALM_SHIFT: u32 = 5;
 
 /// A queue is at rest when power and voltage differ by less than this part, 1/16.
 const REST_SHIFT: u32 = 4;
@@ -458,6 +463,15 @@ impl Law for PowerTcp {
             (Some(hops), _) => self.single_ack(params, hops, ack),
             (None, _) => self.unmeasured(params, ack),
         }
+    }
+
+    /// An eighth of a round: it moves its window with every look.
+    #[inline]
+    fn calm(&self, params: &Params) -> Ease {
+        if !self.theta.base.known() || !self.has_int() {
+            return Ease::default();
+        }
+        self.theta.ease(params, 3, CALM_SHIFT)
     }
 
     #[inline]

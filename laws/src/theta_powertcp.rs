@@ -36,6 +36,7 @@
 //! τ comes from [`BaseRtt`]; the law stands and falls with it.
 
 use super::base_rtt::BaseRtt;
+use super::calm::Ease;
 use super::derive;
 use super::law::{Ack, ConfigError, HopHistory, Law, Path};
 use super::math::{self, MAX_CWND, ONE_PACKET, RECIPROCAL_SHIFT};
@@ -70,6 +71,9 @@ pub(super) const FLAG_GENTLE: u8 = 0x40;
 /// The power was measured in this round.
 pub(super) const FLAG_MEASURED: u8 = 1;
 
+/// A flow is calm when its window is within this part, 1/16, of what the law would make it.
+const CALM_SHIFT: u32 = 4;
+
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -91,6 +95,8 @@ pub struct Config {
     pub base_rtt_margin_ns: u32,
     /// 1 = answer ECN marks as DCTCP does, 0 = leave them.
     pub ecn: u32,
+    /// 1 = at rest a look or two in a round are enough, 0 = every ACK is looked at.
+    pub calm: u32,
 }
 
 impl Default for Config {
@@ -104,6 +110,7 @@ impl Default for Config {
             probe_interval_us: 100_000,
             base_rtt_margin_ns: 0,
             ecn: 1,
+            calm: 1,
         }
     }
 }
@@ -121,6 +128,7 @@ pub struct Params {
     pub(super) margin_ns: u16,
     pub(super) gentle: bool,
     pub(super) ecn: bool,
+    calm: bool,
 }
 
 /// θ-PowerTCP's state.
@@ -289,6 +297,32 @@ impl ThetaPowerTcp {
             .set_unheld(cwnd.min(most), params.min_cwnd, params.max_cwnd);
     }
 
+    /// Whether nothing is under way, and Eq. 7 would leave the window as it is but for `1/2^slack` of it. That
+    /// is so twice in every swing, and so it has to be for a round. Then `1/2^part` of a round may pass; of a
+    /// whole one so much more that every look ends one.
+    #[inline]
+    pub(super) fn ease(&self, params: &Params, part: u32, slack: u32) -> Ease {
+        // Windows in Q8, below 2^26, times a power below 2^30.
+        let (now, power) = (self.window.cwnd() >> 12, u64::from(self.power));
+        let kept = now
+            .saturating_sub(self.beta(params) >> 12)
+            .wrapping_mul(power);
+        let off = kept.abs_diff((self.old_cwnd >> 12) << POWER_SHIFT);
+        let rests = params.calm
+            && self.window.steady()
+            && self.flags & FLAG_GENTLE == 0
+            && power != 0
+            && off <= now.wrapping_mul(power) >> (slack & 31);
+        if !rests {
+            return Ease::default();
+        }
+        let after = self.window.of_a_round();
+        Ease {
+            after,
+            may: after.wrapping_add(after >> 3) >> (part & 31),
+        }
+    }
+
     /// Algorithm 2, UPDATEWINDOW.
     fn update(&mut self, params: &Params, ack: &Ack<'_>, delivered: u32) {
         let cut = if params.ecn {
@@ -330,6 +364,7 @@ impl Law for ThetaPowerTcp {
     type Config = Config;
     type Params = Params;
     const NAME: &'static str = "theta_powertcp";
+    const FALLS: bool = true;
 
     #[inline]
     fn prepare(c: &Config) -> Result<Params, ConfigError> {
@@ -348,6 +383,7 @@ impl Law for ThetaPowerTcp {
             max_cwnd: u64::from(max) << math::CWND_SHIFT,
             probe_interval_us: c.probe_interval_us,
             margin_ns: margin as u16,
+            calm: ConfigError::check("calm", c.calm, 0, 1)? != 0,
             gentle: ConfigError::check("gentle_start", c.gentle_start, 0, 1)? != 0,
             ecn: ConfigError::check("ecn", c.ecn, 0, 1)? != 0,
         })
@@ -431,6 +467,15 @@ impl Law for ThetaPowerTcp {
         let limit = u64::from(self.base.tau_ns()) << MAX_RTT_SHIFT;
         self.sample = (u64::from(ack.rtt_ns).min(limit) << 32) | (ack.now_ns & 0xffff_ffff);
         true
+    }
+
+    /// A round: it moves its window once in each.
+    #[inline]
+    fn calm(&self, params: &Params) -> Ease {
+        if !self.base.settled() {
+            return Ease::default();
+        }
+        self.ease(params, 0, CALM_SHIFT)
     }
 
     #[inline(never)]

@@ -139,9 +139,21 @@ impl Window {
     #[inline]
     #[must_use]
     pub fn uneventful(&self, ack: &Ack<'_>) -> bool {
+        self.steady() && ack.ce == 0 && !math::at_or_after(ack.prior_delivered, self.round_end)
+    }
+
+    /// Whether neither a loss nor slow start is under way, and a round is.
+    #[inline]
+    #[must_use]
+    pub fn steady(&self) -> bool {
         self.flags == IN_ROUND
-            && ack.ce == 0
-            && !math::at_or_after(ack.prior_delivered, self.round_end)
+    }
+
+    /// As many packets as are delivered in a round.
+    #[inline]
+    #[must_use]
+    pub fn of_a_round(&self) -> u32 {
+        (self.cwnd >> CWND_SHIFT) as u32
     }
 
     fn begin_round(&mut self, ack: &Ack<'_>) {

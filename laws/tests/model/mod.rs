@@ -522,7 +522,9 @@ impl Poseidon {
     pub fn new(f: Facts, p: f64, k: f64, m: f64, min_rate: f64, max_rate: f64) -> Self {
         let mut c = Common::new(&f);
         // What the host's link carries while nobody tolerates a longer delay.
-        c.max = c.max.min((max_rate * (f.tau + p + k) / f.wire).max(2.0));
+        c.max = c
+            .max
+            .min((max_rate * (f.tau + 0.75 * p + k) / f.wire).max(2.0));
         Self {
             c,
             tau: f.tau,

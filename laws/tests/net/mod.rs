@@ -9,7 +9,7 @@
 #![allow(dead_code)]
 
 use laws::math::{CWND_SHIFT, ONE_PACKET};
-use laws::{Ack, Coverage, HopHistory, Int, Law, Mpd, Path, Record, Wrap};
+use laws::{Ack, Calm, Coverage, HopHistory, Int, Law, Mpd, Path, Record, Wrap};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -73,6 +73,10 @@ pub struct Flow<L: Law> {
     pub law: L,
     pub params: L::Params,
     pub hops: HopHistory,
+    pub calm: Calm,
+    /// ACKs, and those of them that were looked at.
+    pub acks: u64,
+    pub looks: u64,
     pub path: Vec<usize>,
     pub facts: Path,
     /// Way back, ps.
@@ -175,6 +179,9 @@ impl<L: Law> Net<L> {
             law: L::default(),
             params: L::prepare(config).expect("a valid configuration"),
             hops: HopHistory::default(),
+            calm: Calm::default(),
+            acks: 0,
+            looks: 0,
             path: path.to_vec(),
             facts,
             return_ps,
@@ -512,7 +519,18 @@ impl<L: Law> Net<L> {
             full_size: true,
             int,
         };
-        flow.law.on_ack(&flow.params, Some(&mut flow.hops), &ack);
+        flow.acks += 1;
+        if !flow
+            .calm
+            .passes::<L>(ack.acked, u64::from(ack.rtt_ns / 1000))
+        {
+            flow.looks += 1;
+            let acked = flow.calm.all(ack.acked);
+            let (law, params) = (&mut flow.law, &flow.params);
+            law.on_ack(params, Some(&mut flow.hops), &Ack { acked, ..ack });
+            flow.calm
+                .told::<L>(law.calm(params), acked, ack.rtt_ns / 1000);
+        }
         let cwnd = flow.law.cwnd();
         assert!(
             cwnd > 0 && cwnd <= ONE_PACKET << 18,

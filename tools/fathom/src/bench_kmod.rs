@@ -18,6 +18,11 @@ pub struct Args {
     /// Also show the functions that each one's instructions are in.
     #[arg(long)]
     functions: bool,
+
+    /// Also show its blocks of code that run once in twenty ACKs at least, by offset into the function as
+    /// `objdump -d` has it.
+    #[arg(long)]
+    blocks: bool,
 }
 
 /// What TCP calls once per ACK of a congestion control. Of ours the name is mangled.
@@ -37,6 +42,11 @@ const GOALS: [(&str, f64, &str); 3] = [
     ("tcp_powertcp", 1.0, "tcp_bbr"),
 ];
 
+/// Those that read telemetry, the module that finds it for them, and the function of theirs that asks it once.
+const READERS: [&str; 3] = ["tcp_hpcc", "tcp_poseidon", "tcp_powertcp"];
+const FINDER: &str = "tcp_int";
+const ASKS: &str = "6law_cc4look";
+
 /// A block of code that ran.
 struct Block {
     address: u64,
@@ -49,7 +59,11 @@ struct Block {
 struct Cost {
     instructions: u64,
     acks: u64,
+    /// Times that it looked at an ACK.
+    looks: u64,
     functions: BTreeMap<String, u64>,
+    /// Function, offset, instructions, runs.
+    blocks: Vec<(String, u64, u64, u64)>,
 }
 
 impl Cost {
@@ -65,6 +79,18 @@ impl Cost {
         println!("{module}");
         for (name, n) in all {
             println!("  {:8.1} {name}", *n as f64 / self.acks.max(1) as f64);
+        }
+    }
+
+    /// The blocks that run often, in order.
+    fn print_blocks(&self, module: &str) {
+        let mut all: Vec<_> = self.blocks.iter().collect();
+        all.retain(|(.., runs)| runs * 20 >= self.acks);
+        all.sort();
+        println!("{module}: runs per ACK, instructions, where");
+        for (name, offset, instructions, runs) in all {
+            let runs = *runs as f64 / self.acks.max(1) as f64;
+            println!("  {runs:8.2} {instructions:4} {name}+{offset:#x}");
         }
     }
 }
@@ -115,11 +141,30 @@ fn costs(functions: &BTreeMap<u64, (String, String)>, blocks: &[Block]) -> BTree
         let cost = costs.entry(module.clone()).or_default();
         cost.instructions += block.instructions * block.runs;
         *cost.functions.entry(name.clone()).or_default() += block.instructions * block.runs;
+        cost.blocks.push((
+            name.clone(),
+            block.address - start,
+            block.instructions,
+            block.runs,
+        ));
         if block.address == *start && is_entry(module, name) {
             cost.acks += block.runs;
         }
+        if block.address == *start && name.contains(ASKS) {
+            cost.looks += block.runs;
+        }
     }
+    let finder = costs.remove(FINDER).unwrap_or_default();
     costs.retain(|_, cost| cost.acks != 0);
+    let looks = READERS.iter().filter_map(|m| Some(costs.get(*m)?.looks));
+    let looks = looks.sum::<u64>().max(1);
+    for module in READERS {
+        if let Some(cost) = costs.get_mut(module) {
+            let part = finder.instructions * cost.looks / looks;
+            cost.instructions += part;
+            cost.functions.insert(FINDER.to_owned(), part);
+        }
+    }
     costs
 }
 
@@ -135,6 +180,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         "congestion control",
         "instructions\nper ACK",
         "ACKs",
+        "of these\nlooked at",
         "goal",
         "",
     ]);
@@ -144,6 +190,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
             module.trim_start_matches("tcp_").to_owned(),
             format!("{:.0}", cost.per_ack()),
             cost.acks.to_string(),
+            match cost.looks {
+                0 => String::new(),
+                looks => format!("{:.0} %", 100.0 * looks as f64 / cost.acks.max(1) as f64),
+            },
         ];
         if let Some((_, share, of)) = GOALS.iter().find(|(goal, ..)| goal == module) {
             let most = costs.get(*of).map_or(0.0, Cost::per_ack) * share;
@@ -161,6 +211,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if args.functions {
         for (module, cost) in &costs {
             cost.print(module);
+        }
+    }
+    if args.blocks {
+        for (module, cost) in &costs {
+            cost.print_blocks(module);
         }
     }
     Ok(if met { Outcome::Ok } else { Outcome::Failed })
@@ -187,8 +242,31 @@ mod tests {
         assert_eq!(of("tcp_cubic"), (13, 2));
         assert_eq!(of("tcp_swift"), (48, 4));
         assert_eq!(costs["tcp_swift"].functions["helper"], 8);
+        let helper = ("helper".to_owned(), 8, 2, 4);
+        assert!(costs["tcp_swift"].blocks.contains(&helper));
         assert_eq!(costs.len(), 2);
         assert_eq!(costs["tcp_swift"].per_ack(), 12.0);
+    }
+
+    #[test]
+    fn who_reads_telemetry_pays_for_finding_it() {
+        let console = [
+            "@ ffffffffc0001000 tcp_hpcc _RNvNtNt4kapi4cong12cong_controlX",
+            "@ ffffffffc0002000 tcp_poseidon _RNvNtNt4kapi4cong12cong_controlX",
+            "@ ffffffffc0003000 tcp_swift _RNvNtNt4kapi4cong12cong_controlX",
+            "@ ffffffffc0004000 tcp_int fathom_int_storage",
+            "@ ffffffffc0001100 tcp_hpcc _RNv6law_cc4lookX",
+            "@ ffffffffc0002100 tcp_poseidon _RNv6law_cc4lookX",
+        ]
+        .map(str::to_owned);
+        let counted = "ffffffffc0001000 a 3\nffffffffc0002000 a 3\nffffffffc0003000 a 5\n\
+                       ffffffffc0001100 1 3\nffffffffc0002100 1 1\nffffffffc0004000 6 4\n";
+        let costs = costs(&functions(&console).unwrap(), &blocks(counted).unwrap());
+        let per_ack = |module: &str| costs[module].per_ack();
+        assert_eq!(per_ack("tcp_hpcc"), 17.0);
+        assert_eq!(per_ack("tcp_poseidon"), (30.0 + 1.0 + 6.0) / 3.0);
+        assert_eq!(per_ack("tcp_swift"), 10.0);
+        assert_eq!(costs.len(), 3);
     }
 
     #[test]

@@ -354,6 +354,7 @@ fields!(
         pacing_percent = "pacing_percent",
         probe_interval_us = "probe_interval_us",
         ecn = "ecn",
+        calm = "calm",
         signal = "signal",
         target = "target",
         q_thousandths = "q_thousandths",
@@ -374,6 +375,7 @@ fields!(
         probe_interval_us = "probe_interval_us",
         base_rtt_margin_ns = "base_rtt_margin_ns",
         ecn = "ecn",
+        calm = "calm",
     ]
 );
 fields!(hpcc_params, laws::hpcc::Config, [

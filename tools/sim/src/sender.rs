@@ -1255,7 +1255,14 @@ impl Sender {
                 );
                 self.pacing = rate.rate();
             }
-            _ => {
+            law => {
+                let rtt_us = match rtt_ns {
+                    0 => u64::MAX,
+                    ns => u64::from(ns / 1000),
+                };
+                if losses == 0 && ce == 0 && law.passes(delivered, rtt_us) {
+                    return;
+                }
                 let bytes = self.cut.bytes(prior_una, self.una);
                 let short = bytes != u64::from(delivered) * u64::from(self.cut.mss);
                 let newest = sample.newest;
@@ -1296,7 +1303,7 @@ impl Sender {
                 let mut ack = Ack {
                     now_ns,
                     rtt_ns,
-                    acked: delivered,
+                    acked: self.control.all(delivered),
                     delivered: self.delivered,
                     prior_delivered: newest.map_or(0, |n| n.delivered),
                     in_flight,
@@ -1309,11 +1316,12 @@ impl Sender {
                 let fresh = !matches!(ack.int, Int::None);
                 let (sum, prior) = (ack.delivered, ack.prior_delivered);
                 let all = self.hold.ack(fresh, ack.acked, ack.ce, sum, prior);
-                if let Some((acked, ce)) = all {
+                let told = all.map(|(acked, ce)| {
                     (ack.acked, ack.ce) = (acked, ce);
-                    if self.control.on_ack(&ack) {
-                        self.pacing = self.control.pacing_rate();
-                    }
+                    &ack
+                });
+                if self.control.on_ack(told) {
+                    self.pacing = self.control.pacing_rate();
                 }
                 // At least one retransmission may leave now, however far the window has fallen.
                 let least = if losses == 0 { 1 } else { ack.in_flight + 1 };

@@ -15,8 +15,8 @@ pub mod retcp;
 pub mod timely;
 
 use laws::{
-    hpcc, poseidon, swift, theta_powertcp, Ack, ConfigError, HopHistory, Hpcc, Law, Path, Poseidon,
-    PowerTcp, Swift, ThetaPowerTcp,
+    hpcc, poseidon, swift, theta_powertcp, Ack, Calm, ConfigError, HopHistory, Hpcc, Law, Path,
+    Poseidon, PowerTcp, Swift, ThetaPowerTcp,
 };
 use std::sync::Arc;
 
@@ -29,6 +29,18 @@ pub struct Lawful<L: Law> {
     law: L,
     params: Arc<L::Params>,
     hops: Option<Box<HopHistory>>,
+    calm: Calm,
+}
+
+impl<L: Law> Lawful<L> {
+    fn passes(&mut self, acked: u32, rtt_us: u64) -> bool {
+        self.calm.passes::<L>(acked, rtt_us)
+    }
+
+    fn told(&mut self, ack: &Ack<'_>) {
+        let ease = self.law.calm(&self.params);
+        self.calm.told::<L>(ease, ack.acked, ack.rtt_ns / 1000);
+    }
 }
 
 /// Which congestion control, with its parameters: the same for all flows of a kind.
@@ -113,6 +125,7 @@ impl Spec {
                 law: L::default(),
                 params: params.clone(),
                 hops: hops.then(Box::default),
+                calm: Calm::default(),
             }
         }
         match self {
@@ -185,10 +198,31 @@ impl Control {
         });
     }
 
-    /// An ACK, for a law. True when the pacing rate may have changed.
+    /// An ACK of `acked` packets with neither loss nor mark, and its RTT, us. True when a law need not be told.
     #[inline]
-    pub fn on_ack(&mut self, ack: &Ack<'_>) -> bool {
-        law!(self, l => l.law.on_ack(&l.params, l.hops.as_deref_mut(), ack), _ => false)
+    pub fn passes(&mut self, acked: u32, rtt_us: u64) -> bool {
+        law!(self, l => l.passes(acked, rtt_us), _ => false)
+    }
+
+    /// The packets that an ACK of `acked` answers for, with those that passed.
+    #[inline]
+    #[must_use]
+    pub fn all(&self, acked: u32) -> u32 {
+        law!(self, l => l.calm.all(acked), _ => acked)
+    }
+
+    /// An ACK, for a law; none when it waits for one with telemetry. True when the pacing rate may have changed.
+    #[inline]
+    pub fn on_ack(&mut self, ack: Option<&Ack<'_>>) -> bool {
+        law!(self, l => {
+            let Some(ack) = ack else {
+                l.calm = Calm::default();
+                return false;
+            };
+            let changed = l.law.on_ack(&l.params, l.hops.as_deref_mut(), ack);
+            l.told(ack);
+            changed
+        }, _ => false)
     }
 
     /// Packets that a law allows in flight, after `delivered` in all.
@@ -215,27 +249,42 @@ impl Control {
 
     /// A loss was found.
     pub fn on_loss(&mut self, now_ns: u64) {
-        law!(self, l => l.law.on_loss(&l.params, now_ns), _ => {});
+        law!(self, l => {
+            l.calm.end();
+            l.law.on_loss(&l.params, now_ns);
+        }, _ => {});
     }
 
     /// The retransmission timer fired.
     pub fn on_timeout(&mut self, now_ns: u64) {
-        law!(self, l => l.law.on_timeout(&l.params, now_ns), _ => {});
+        law!(self, l => {
+            l.calm.end();
+            l.law.on_timeout(&l.params, now_ns);
+        }, _ => {});
     }
 
     /// The loss is repaired.
     pub fn on_recovery_exit(&mut self) {
-        law!(self, l => l.law.on_recovery_exit(&l.params), _ => {});
+        law!(self, l => {
+            l.calm.end();
+            l.law.on_recovery_exit(&l.params);
+        }, _ => {});
     }
 
     /// The loss was none.
     pub fn on_undo(&mut self) {
-        law!(self, l => l.law.on_undo(&l.params), _ => {});
+        law!(self, l => {
+            l.calm.end();
+            l.law.on_undo(&l.params);
+        }, _ => {});
     }
 
     /// The flow sends again after an idle time.
     pub fn on_idle_restart(&mut self, now_ns: u64) {
-        law!(self, l => l.law.on_idle_restart(&l.params, now_ns), _ => {});
+        law!(self, l => {
+            l.calm.end();
+            l.law.on_idle_restart(&l.params, now_ns);
+        }, _ => {});
     }
 
     /// Packets above which growth is no longer slow start.
